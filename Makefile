@@ -1,0 +1,44 @@
+# make demo | test | check | faults | bench-data | bench-models
+# Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo install check format test faults bench-data bench-models clean
+
+demo: install
+	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
+	$(BIN)/acvp data info demo/freeway
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_layers.py
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# One thread per process: the tests share the cores, the networks in them are tiny.
+test: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not faults"
+
+faults: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m faults
+
+bench-data: install
+	$(BIN)/python -m benchmarks.data
+
+bench-models: install
+	$(BIN)/python -m benchmarks.models
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

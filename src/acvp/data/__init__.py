@@ -1,0 +1,1 @@
+"""Episodes and windows: recorded game-play that is lossless, small, fast to read and hard to corrupt."""
