@@ -1,0 +1,102 @@
+"""Lossless palette coding: a frame of few colours as one byte per pixel.
+
+Indices are given in the order in which colours appear (colours new in one frame: in the order of their RGB value), so
+that equal frames have equal codes and the first colours of a game keep their index as others join.
+
+Shapes: H height, W width, K colours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_COLORS = 256
+
+Frame = NDArray[np.uint8]  # (H, W, 3)
+Indices = NDArray[np.uint8]  # (…, H, W)
+Palette = NDArray[np.uint8]  # (K, 3)
+
+
+class TooManyColorsError(Exception):
+    """The frames have more than 256 colours in all: they are to be kept as raw RGB."""
+
+
+def pack_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """(…, 3) RGB to (…) numbers 0xRRGGBB."""
+    wide = colors.astype(np.uint32)
+    return (wide[..., 0] << 16) | (wide[..., 1] << 8) | wide[..., 2]
+
+
+def unpack_colors(packed: list[int]) -> Palette:
+    """Numbers 0xRRGGBB to (K, 3) RGB."""
+    return np.array([(c >> 16, c >> 8 & 255, c & 255) for c in packed], np.uint8).reshape(-1, 3)
+
+
+class PaletteEncoder:
+    """Turns the frames of one episode after another into indices and collects the palette of each."""
+
+    def __init__(self) -> None:
+        self._index_of: dict[int, int] = {}
+        self._by_color: NDArray[np.int16] | None = None
+        self._by_key = np.full(256, -1, np.int16)
+
+    @property
+    def palette(self) -> Palette:
+        return unpack_colors(list(self._index_of))
+
+    def reset(self) -> None:
+        """Begin a new episode with an empty palette."""
+        if self._by_color is not None:
+            self._by_color[list(self._index_of)] = -1  # cheaper than clearing 2²⁴ entries
+        self._by_key[:] = -1
+        self._index_of = {}
+
+    def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
+        """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colours apart (fast)."""
+        if keys is not None:
+            return self._look_up(self._by_key, keys, frame)
+        if self._by_color is None:
+            self._by_color = np.full(1 << 24, -1, np.int16)
+        return self._look_up(self._by_color, pack_colors(frame), frame)
+
+    def _look_up(self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame) -> Indices:
+        found = np.take(table, keys, mode="clip")
+        if found.min() < 0:
+            self._learn(table, keys, frame, found < 0)
+            found = np.take(table, keys, mode="clip")
+        return found.astype(np.uint8)
+
+    def _learn(
+        self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame, new: NDArray[np.bool_]
+    ) -> None:
+        new_keys, first = np.unique(keys[new], return_index=True)
+        colors = pack_colors(frame[new][first])
+        for color in sorted(set(colors.tolist()) - self._index_of.keys()):
+            self._index_of[color] = len(self._index_of)
+        if len(self._index_of) > MAX_COLORS:
+            raise TooManyColorsError
+        table[new_keys] = [self._index_of[c] for c in colors.tolist()]
+
+
+def merge_palettes(palettes: list[Palette]) -> Palette:
+    """The colours of all palettes in the order of their first appearance; may exceed 256."""
+    order = dict.fromkeys(c for palette in palettes for c in pack_colors(palette).tolist())
+    return unpack_colors(list(order))
+
+
+def translation(source: Palette, target: Palette) -> bytes | None:
+    """The 256-byte table from indices in `source` to indices in `target`; None where nothing changes."""
+    index_in_target = {c: i for i, c in enumerate(pack_colors(target).tolist())}
+    table = [index_in_target[c] for c in pack_colors(source).tolist()]
+    if table == list(range(len(table))):
+        return None
+    return bytes(table) + bytes(MAX_COLORS - len(table))
+
+
+def colorize(indices: Indices, palette: Palette) -> NDArray[np.uint8]:
+    """(…, H, W) indices to (…, H, W, 3) RGB; every fourth byte of the buffer is padding, which makes it 3× faster."""
+    padded = np.zeros((MAX_COLORS, 4), np.uint8)
+    padded[: len(palette), :3] = palette
+    rgbx = np.take(padded.view(np.uint32)[:, 0], indices, mode="clip")  # (…, H, W)
+    return rgbx.view(np.uint8).reshape(*indices.shape, 4)[..., :3]
