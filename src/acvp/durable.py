@@ -40,7 +40,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         _write_synced(temporary, data)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -99,7 +99,9 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise UserError(f"{folder} is being written by {_holder(folder)}; wait for it or choose another folder") from error
+        raise UserError(
+            f"{folder} is being written by {_holder(folder)}; wait for it or choose another folder"
+        ) from error
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
@@ -149,7 +151,9 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _disk_error(path: Path, needed: int, error: OSError) -> DiskError:
-    return DiskError(f"{path}: could not write {needed:,} bytes: {error.strerror or error}; what was there is untouched")
+    return DiskError(
+        f"{path}: could not write {needed:,} bytes: {error.strerror or error}; what was there is untouched"
+    )
 
 
 def _holder(folder: Path) -> str:

@@ -1,0 +1,105 @@
+"""Turns a play into the bytes of a part file while it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.chunks import CHUNK_FRAMES, compress, decompress
+from acvp.data.episode import OPENING_FRAMES, Episode, EpisodeHeader, finish_content_hash
+from acvp.data.palette import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
+
+MAX_ACTIONS = 2**15
+
+
+class EpisodeRecorder:
+    """Compresses episodes one after another; memory holds 16 raw frames at most."""
+
+    def __init__(self) -> None:
+        self._encoder = PaletteEncoder()
+
+    def start(self, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1) -> None:
+        """Begin an episode with its first frame; for `keys` see PaletteEncoder.encode."""
+        self._encoder.reset()
+        self._raw_rgb = False
+        self._height, self._width = frame.shape[:2]
+        self._pending: list[NDArray[np.uint8]] = []
+        self._chunks: list[bytes] = []
+        self._actions: list[int] = []
+        self._rewards: list[float] = []
+        self._lives = [lives]
+        self._content = hashlib.sha256()
+        self._opening = ""
+        self._append(frame, keys)
+
+    def step(
+        self, action: int, reward: float, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1
+    ) -> None:
+        """Add what an action led to."""
+        self._actions.append(action)
+        self._rewards.append(reward)
+        self._lives.append(lives)
+        self._append(frame, keys)
+
+    def finish(self, *, number: int, seed: int, terminated: bool, truncated: bool) -> Episode:
+        """Close the episode."""
+        self._flush()
+        content = self._hash(len(self._actions))
+        header = EpisodeHeader(
+            number=number,
+            seed=seed,
+            height=self._height,
+            width=self._width,
+            frames=len(self._lives),
+            terminated=terminated,
+            truncated=truncated,
+            content=content,
+            opening=self._opening or content,
+        )
+        return Episode(
+            header,
+            np.array(self._actions, np.int16),
+            np.array(self._rewards, np.float32),
+            np.array(self._lives, np.int16),
+            None if self._raw_rgb else self._encoder.palette,
+            tuple(self._chunks),
+        )
+
+    def _append(self, frame: Frame, keys: NDArray[np.uint8] | None) -> None:
+        if not self._raw_rgb:
+            try:
+                self._pending.append(self._encoder.encode(frame, keys))
+            except TooManyColorsError:
+                self._change_to_rgb()
+        if self._raw_rgb:
+            self._pending.append(np.array(frame))
+        if len(self._pending) == CHUNK_FRAMES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        chunk = np.stack(self._pending)
+        self._content.update(chunk.data)
+        self._chunks.append(compress(chunk))
+        self._pending = []
+        if len(self._chunks) * CHUNK_FRAMES == OPENING_FRAMES:
+            self._opening = self._hash(OPENING_FRAMES - 1)
+
+    def _hash(self, actions: int) -> str:
+        palette = None if self._raw_rgb else self._encoder.palette
+        return finish_content_hash(self._content.copy(), palette, np.array(self._actions[:actions], np.int16))
+
+    def _change_to_rgb(self) -> None:
+        """Over 256 colours: turn what was kept as indices into raw RGB and go on that way."""
+        palette = self._encoder.palette[:MAX_COLORS]  # the colours too many stand in no frame yet
+        chunks, pending = self._chunks, self._pending
+        self._raw_rgb, self._chunks, self._content = True, [], hashlib.sha256()
+        for chunk in chunks:
+            indices = np.empty((CHUNK_FRAMES, self._height, self._width), np.uint8)
+            decompress(chunk, indices, CHUNK_FRAMES)
+            self._pending = list(colorize(indices, palette))
+            self._flush()
+        self._pending = [np.ascontiguousarray(colorize(indices, palette)) for indices in pending]

@@ -1,0 +1,245 @@
+"""A folder of episodes: one immutable, hashed part file each, and an index that says which there are.
+
+    store.json           what was recorded: game, settings, actions, policy, versions; sealed with its own checksum
+    index.jsonl          a line per episode: number, frames, size, SHA-256, content, opening, palette
+    episodes/000012.safetensors
+
+A part is written first, its index line after it: a killed writer leaves at most a finished part without its line, which
+the next writer takes in. Counters are derived from the index, the index is checked against the parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from acvp.data.episode import Episode
+from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
+from acvp.data.part import parse
+from acvp.durable import unseal
+from acvp.errors import UserError
+
+STORE_FORMAT = 1
+STORE_NAME = "store.json"
+INDEX_NAME = "index.jsonl"
+PARTS_NAME = "episodes"
+
+
+class StoreError(UserError):
+    """A store that cannot be read as it should; the message names the file and the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreInfo:
+    """What a store holds: enough to play its game again."""
+
+    env_id: str
+    """Gymnasium id of the game, or what an import says it is."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments that make the same game again."""
+    frame_shape: tuple[int, int, int]
+    """Height, width, 3."""
+    action_meanings: tuple[str, ...]
+    """A name per action."""
+    policy: str
+    """Who played."""
+    epsilon: float = 0.0
+    """Probability of a random action instead of the policy's."""
+    seed: int = 0
+    """Episode e is a pure function of this seed and e."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the libraries that made the frames."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexEntry:
+    """A line of the index: what the part must turn out to be."""
+
+    number: int
+    frames: int
+    size: int
+    """Bytes of the part file."""
+    sha256: str
+    content: str
+    opening: str
+    palette: str | None
+    """Colours as hexadecimal digits, six each; null: raw RGB."""
+
+    @classmethod
+    def of(cls, episode: Episode, data: bytes) -> IndexEntry:
+        """The line for an episode and the bytes of its part file."""
+        header, palette = episode.header, episode.palette
+        return cls(
+            number=header.number,
+            frames=header.frames,
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            content=header.content,
+            opening=header.opening,
+            palette=None if palette is None else palette.tobytes().hex(),
+        )
+
+    @property
+    def colors(self) -> Palette | None:
+        """(K, 3) RGB, or None."""
+        return None if self.palette is None else np.frombuffer(bytes.fromhex(self.palette), np.uint8).reshape(-1, 3)
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def part_path(folder: Path, number: int) -> Path:
+    return folder / PARTS_NAME / f"{number:06d}.safetensors"
+
+
+class EpisodeStore(Sequence[Episode]):
+    """Recorded episodes in a folder, read lazily; compressed parts stay in memory once they are read."""
+
+    def __init__(self, path: Path, info: StoreInfo, entries: Sequence[IndexEntry]) -> None:
+        self.path, self.info, self.entries = path, info, tuple(entries)
+        self._episodes: dict[int, Episode] = {}
+
+    @classmethod
+    def open(cls, path: str | Path) -> EpisodeStore:
+        """Open a store for reading; nothing but store.json and the index is read yet."""
+        path = Path(path)
+        return cls(path, read_info(path), read_index(path))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, position: int) -> Episode: ...
+    @overload
+    def __getitem__(self, position: slice) -> EpisodeStore: ...
+    def __getitem__(self, position: int | slice) -> Episode | EpisodeStore:
+        if isinstance(position, slice):
+            return self.subset(range(len(self))[position])
+        entry = self.entries[position]
+        if entry.number not in self._episodes:
+            self._episodes[entry.number] = load_part(self.path, entry)
+        return self._episodes[entry.number]
+
+    def __iter__(self) -> Iterator[Episode]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        height, width, _ = self.info.frame_shape
+        colors = "RGB" if self.palette is None else f"{len(self.palette)} colours"
+        return (
+            f"EpisodeStore({str(self.path)!r}: {self.info.env_id}, {len(self):,} episodes, {self.frames:,} frames "
+            f"{height}×{width} {colors}, {self.action_count} actions, {self.size / 1e6:.1f} MB)"
+        )
+
+    def subset(self, positions: Sequence[int]) -> EpisodeStore:
+        """A store of some of the episodes, sharing what is already in memory."""
+        part = EpisodeStore(self.path, self.info, [self.entries[i] for i in positions])
+        part._episodes = self._episodes
+        return part
+
+    @property
+    def frames(self) -> int:
+        return sum(entry.frames for entry in self.entries)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the part files."""
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def action_count(self) -> int:
+        return len(self.info.action_meanings)
+
+    @cached_property
+    def palette(self) -> Palette | None:
+        """All colours in the order in which the episodes bring them; None where frames can only be given as RGB."""
+        palettes = [entry.colors for entry in self.entries]
+        known = [palette for palette in palettes if palette is not None]
+        if len(known) < len(palettes):
+            return None
+        merged = merge_palettes(known)
+        return merged if len(merged) <= MAX_COLORS else None
+
+    @property
+    def digest(self) -> str:
+        """One hash for all that is recorded: equal stores have equal digests."""
+        lines = json.dumps(asdict(self.info), sort_keys=True) + "".join(entry.to_line() for entry in self.entries)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def read_info(path: Path) -> StoreInfo:
+    """What store.json says, checked."""
+    file = path / STORE_NAME
+    if not path.is_dir():
+        raise StoreError(f"{path}: no such folder; make a store with acvp collect or acvp data import")
+    if not file.is_file():
+        raise StoreError(f"{path} is not a store of acvp: it has no {STORE_NAME}")
+    try:
+        body = unseal(file.read_bytes())
+        version = body.pop("store_format", None)
+        if version != STORE_FORMAT:
+            raise ValueError(f"store format {version!r}, this acvp reads {STORE_FORMAT}; a newer acvp may read it")
+        info = StoreInfo(**body)
+        height, width, channels = (int(side) for side in info.frame_shape)
+        return replace(info, frame_shape=(height, width, channels), action_meanings=tuple(info.action_meanings))
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{file}: {error}") from error
+
+
+def read_index(path: Path) -> list[IndexEntry]:
+    """The entries of the index in the order of their numbers; an unfinished last line does not count."""
+    file = path / INDEX_NAME
+    if not file.exists():
+        return []
+    lines = file.read_bytes().split(b"\n")[:-1]  # what follows the last newline was never finished
+    entries = []
+    for i, line in enumerate(lines, 1):
+        try:
+            entries.append(_parse_entry(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StoreError(f"{file}: line {i} is damaged ({error}); acvp data verify says what is left") from error
+    entries.sort(key=lambda entry: entry.number)
+    numbers = [entry.number for entry in entries]
+    if len(set(numbers)) < len(numbers):
+        raise StoreError(f"{file}: two lines for one episode")
+    return entries
+
+
+def _parse_entry(line: bytes) -> IndexEntry:
+    entry = IndexEntry(**json.loads(line.decode()))
+    kinds: dict[str, Any] = {"int": int, "str": str, "str | None": (str, type(None))}
+    for one in fields(IndexEntry):
+        value = getattr(entry, one.name)
+        if not isinstance(value, kinds[str(one.type)]) or isinstance(value, bool):
+            raise ValueError(f"{one.name} = {value!r}")
+    if entry.number < 0 or entry.frames < 1 or entry.size < 1 or len(entry.palette or "") % 6:
+        raise ValueError("impossible numbers")
+    bytes.fromhex(entry.palette or "")
+    if entry.to_line().encode() != line:
+        raise ValueError("not written by acvp")
+    return entry
+
+
+def load_part(folder: Path, entry: IndexEntry) -> Episode:
+    """Read, check and parse a part: what it returns is what was recorded, or it raises."""
+    file = part_path(folder, entry.number)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be read ({error.strerror}); acvp data verify lists all damage") from error
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise StoreError(f"{file}: its checksum is not the one in the index: the file is damaged or another one")
+    try:
+        episode = parse(data)
+    except UserError as error:
+        raise StoreError(f"{file}: {error}") from error
+    if IndexEntry.of(episode, data) != entry:
+        raise StoreError(f"{file}: it is not the episode that the index tells of")
+    return episode

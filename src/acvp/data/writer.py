@@ -1,0 +1,130 @@
+"""Adding episodes to a store: one writer at a time, each episode whole or not there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from acvp.data.episode import Episode
+from acvp.data.part import parse, serialize
+from acvp.data.store import (
+    INDEX_NAME,
+    PARTS_NAME,
+    STORE_FORMAT,
+    STORE_NAME,
+    IndexEntry,
+    StoreError,
+    StoreInfo,
+    part_path,
+    read_index,
+    read_info,
+)
+from acvp.durable import append_line, exclusive_writer, seal, write_atomic
+from acvp.errors import UserError
+
+
+class StoreWriter:
+    """Writes episodes into a store; get one with `open_writer`."""
+
+    def __init__(self, path: Path, info: StoreInfo) -> None:
+        self.path, self.info = path, info
+        self._entries = {entry.number: entry for entry in read_index(path)}
+
+    @property
+    def entries(self) -> list[IndexEntry]:
+        """What the store holds now, by number."""
+        return [self._entries[number] for number in sorted(self._entries)]
+
+    def add(self, episode: Episode) -> None:
+        """Make an episode part of the store; when this returns it survives anything."""
+        number = episode.header.number
+        if number in self._entries:
+            raise StoreError(f"{self.path}: episode {number} is there already")
+        self._check(episode)
+        data = serialize(episode)
+        write_atomic(part_path(self.path, number), data)
+        self._enter(IndexEntry.of(episode, data))
+
+    def remove_from(self, number: int) -> None:
+        """Take away the episodes from `number` on: first from the index, then from the disk."""
+        surplus = [n for n in self._entries if n >= number]
+        for n in surplus:
+            del self._entries[n]
+        self.rewrite_index()
+        for n in surplus:
+            part_path(self.path, n).unlink(missing_ok=True)
+
+    def rewrite_index(self) -> None:
+        """Put the lines in the order of their numbers, so that equal stores are equal byte for byte."""
+        lines = "".join(entry.to_line() + "\n" for entry in self.entries)
+        write_atomic(self.path / INDEX_NAME, lines.encode())
+
+    def _check(self, episode: Episode) -> None:
+        height, width, _ = self.info.frame_shape
+        header, count = episode.header, len(self.info.action_meanings)
+        if (header.height, header.width) != (height, width):
+            raise StoreError(f"an episode of {header.height}×{header.width} frames for a store of {height}×{width}")
+        if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < count:
+            raise StoreError(
+                f"actions {episode.actions.min()} to {episode.actions.max()} in episode {header.number}, "
+                f"but the store has actions 0 to {count - 1}"
+            )
+
+    def _enter(self, entry: IndexEntry) -> None:
+        append_line(self.path / INDEX_NAME, entry.to_line())
+        self._entries[entry.number] = entry
+
+    def adopt_finished_parts(self) -> None:
+        """Enter parts that a killed writer finished but did not list, and drop an unfinished last line."""
+        index = self.path / INDEX_NAME
+        if index.exists() and not index.read_bytes().endswith(b"\n"):
+            self.rewrite_index()
+        for file in sorted((self.path / PARTS_NAME).glob("*.safetensors")):
+            if not file.stem.isdigit() or int(file.stem) in self._entries:
+                continue
+            data = file.read_bytes()
+            try:
+                episode = parse(data)
+                self._check(episode)
+            except UserError as error:
+                raise StoreError(f"{file}: not listed in the index and {error}; move it away to go on") from error
+            if episode.header.number == int(file.stem):
+                self._enter(IndexEntry.of(episode, data))
+
+
+@contextmanager
+def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
+    """Hold a store for writing, making it if there is none; refuses a store that records something else."""
+    path = Path(path)
+    _refuse_foreign_folder(path)
+    (path / PARTS_NAME).mkdir(parents=True, exist_ok=True)
+    with exclusive_writer(path):
+        if (path / STORE_NAME).exists():
+            _refuse_changed_info(path, info)
+        else:
+            write_atomic(path / STORE_NAME, seal({"store_format": STORE_FORMAT} | asdict(info)))
+        writer = StoreWriter(path, info)
+        writer.adopt_finished_parts()
+        yield writer
+
+
+def _refuse_foreign_folder(path: Path) -> None:
+    if path.is_file():
+        raise UserError(f"{path} is a file; a store is a folder")
+    if path.is_dir() and not (path / STORE_NAME).exists():
+        foreign = sorted(p.name for p in path.iterdir() if not p.name.startswith(".") and p.name != PARTS_NAME)
+        if foreign:
+            raise UserError(f"{path} is not a store and not empty (it has {foreign[0]}); choose another folder")
+
+
+def _refuse_changed_info(path: Path, info: StoreInfo) -> None:
+    there, asked = asdict(read_info(path)), asdict(info)
+    changed = [
+        f"{name} is {there[name]!r}, asked for {asked[name]!r}"
+        for name in asked
+        if name != "versions" and there[name] != asked[name]
+    ]
+    if changed:
+        raise UserError(f"{path} records something else: {'; '.join(changed)}; choose another --out")
