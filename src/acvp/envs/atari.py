@@ -1,0 +1,140 @@
+"""The one place that knows the Arcade Learning Environment: its ids, its emulator, its palette, its saved states."""
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import ale_py
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from ale_py import roms
+
+from acvp.envs.game import Frame, Game, Json, Step
+from acvp.envs.positions import POSITIONS
+from acvp.envs.saved import SavedState
+from acvp.errors import UserError
+
+FRAME_SKIP = 4
+"""Emulator frames per decision (paper, section 4)."""
+MAX_EMULATOR_FRAMES = 108_000
+"""Emulator frames after which an episode is cut off: 30 minutes of play, Gymnasium's own limit."""
+
+_SPELLING = re.compile(r"(?:ALE/)?(?P<name>\w+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
+
+
+def atari_games() -> dict[str, str]:
+    """Return the ROM's name (snake_case) of every single-player game under its canonical id."""
+    specs = gymnasium.registry.values()
+    return {spec.id: str(spec.kwargs["game"]) for spec in specs if spec.namespace == "ALE"}
+
+
+def atari_id(env_id: str) -> str | None:
+    """Return the canonical id of an Atari game in any of its spellings, None if it is not one."""
+    spec = gymnasium.registry.get(env_id)
+    if spec is not None and not str(spec.entry_point).startswith("ale_py"):
+        return None  # somebody else's game that happens to be spelled like one of these
+    match = _SPELLING.fullmatch(env_id)
+    wanted = match["name"].replace("_", "").lower() if match else None
+    return next((canonical for canonical, rom in atari_games().items() if rom.replace("_", "") == wanted), None)
+
+
+class AtariGame(Game):
+    """An Atari 2600 game: 210×160 RGB, minimal action set, no max pooling over frames.
+
+    ALE's saved states leave out the joystick and the console's switches, which reach the game one emulator frame late.
+    A state is therefore restored with the same input held as when it was saved: that of the last action, or of the
+    reset. `reset` restores the state after power-up in this way, since ALE's own reset keeps traces of the episode
+    before it in some games, and loading the ROM again takes ten times as long. For the same reason sticky actions are
+    drawn by Game and not by ALE, whose states leave out the action to be repeated.
+    """
+
+    can_save = True
+
+    def __init__(self, env_id: str, *, settings: dict[str, Json], limit: int | None) -> None:
+        rom = atari_games()[env_id]
+        self._ale = _powered_up(rom)
+        self._action_set = self._ale.getMinimalActionSet()
+        self._position = POSITIONS.get(rom)
+        self._restored: tuple[Frame, npt.NDArray[np.uint8]] | None = None
+        height, width = self._ale.getScreenDims()
+        super().__init__(
+            env_id=env_id,
+            frame_shape=(height, width, 3),
+            action_meanings=[action.name for action in self._action_set],
+            settings=settings,
+            limit=limit,
+        )
+        self.versions["ale-py"] = version("ale-py")
+        self._first_moment = self._payload()
+        self._ale.act(ale_py.Action.NOOP)
+        self._has_lives = self._ale.lives() > 0  # some games count them only after their first frame
+
+    def _begin(self, seed: int) -> Frame:
+        self._ale.reset_game()
+        return self._put_back(self._first_moment)
+
+    def _emulate(self, actions: Sequence[int]) -> Step:
+        ale, action_set = self._ale, self._action_set
+        reward = 0
+        for action in actions:
+            reward += ale.act(action_set[action])
+        self._restored = None
+        self.lives = self._count_lives()
+        over = ale.game_over(with_truncation=False)
+        return Step(ale.getScreenRGB(), float(reward), over, ale.game_truncated())
+
+    def _payload(self) -> bytes:
+        """Join the emulator's state and the screen, which the emulator cannot redraw before its next step."""
+        frame, keys = self._screen()
+        return frame.tobytes() + keys.tobytes() + self._ale.cloneState(include_rng=True).serialize()
+
+    def _return_to(self, state: SavedState) -> Frame:
+        if state.elapsed == 0:
+            self._ale.reset_game()
+        else:
+            self._put_back(state.payload)
+            self._ale.act(self._action_set[state.last_action])
+        return self._put_back(state.payload)
+
+    def _put_back(self, payload: bytes) -> Frame:
+        """Put emulator and screen back, but not the input held, and return the frame."""
+        height, width, _ = self.frame_shape
+        frame_size, screen_size = 3 * height * width, 4 * height * width
+        frame = np.frombuffer(payload, np.uint8, frame_size).reshape(self.frame_shape)
+        keys = np.frombuffer(payload, np.uint8, height * width, frame_size).reshape(height, width)
+        self._ale.restoreState(ale_py.ALEState(payload[screen_size:]))
+        self._restored = frame, keys
+        self.lives = self._count_lives()
+        return frame.copy()
+
+    def color_keys(self) -> npt.NDArray[np.uint8]:
+        """Return the emulator's (H, W) palette indices of the current frame."""
+        return self._screen()[1].copy() if self._restored else self._ale.getScreen()
+
+    def controlled_position(self) -> tuple[float, float] | None:
+        """Return where the RAM says the controlled object is (docs/environments.md), None where it is not known."""
+        return self._position(self._ale.getRAM()) if self._position else None
+
+    def close(self) -> None:
+        """Do nothing: the emulator goes with its last reference."""
+
+    def _screen(self) -> tuple[Frame, npt.NDArray[np.uint8]]:
+        return self._restored or (self._ale.getScreenRGB(), self._ale.getScreen())
+
+    def _count_lives(self) -> int:
+        return int(self._ale.lives()) if self._has_lives else -1
+
+
+def _powered_up(rom: str) -> ale_py.ALEInterface:
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setInt("random_seed", 0)
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.setInt("max_num_frames_per_episode", MAX_EMULATOR_FRAMES)
+    path = roms.get_rom_path(rom)
+    if path is None:
+        raise UserError(f"ale-py has no ROM of {rom}: reinstall ale-py, which ships it")
+    ale.loadROM(path)
+    ale.reset_game()
+    return ale

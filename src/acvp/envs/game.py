@@ -1,0 +1,174 @@
+"""The uniform face of a game: frames in uint8, actions 0..A-1, an episode decided by its seed and its actions."""
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from acvp.envs.saved import SavedState
+from acvp.errors import UserError
+
+Frame = npt.NDArray[np.uint8]  # (H, W, 3)
+Json = str | int | float | bool | None
+
+
+class Step(NamedTuple):
+    """What one decision led to."""
+
+    frame: Frame
+    """uint8 (H, W, 3), the caller's to keep."""
+    reward: float
+    """Sum over the repeated emulator steps."""
+    terminated: bool
+    """The game itself is over."""
+    truncated: bool
+    """The episode was cut off by a time limit."""
+
+
+class Game(ABC):
+    """A pixel game under one interface, whatever runs it.
+
+    One `step` is one decision: the action is held for `frame_skip` emulator steps. With `sticky` > 0 each of them
+    repeats the action executed before it with that probability (Machado et al., 2018; action 0 before the first);
+    the draws come from a generator seeded by `reset`, so an episode is a function of its seed and its actions alone.
+    Subclasses run the emulator; episode length, sticky actions and saved bookkeeping live here.
+    """
+
+    lives: int = -1
+    """Lives left, -1 where the game has no such thing."""
+    can_save: bool = False
+    """Whether `save` and `restore` work."""
+
+    def __init__(
+        self,
+        *,
+        env_id: str,
+        frame_shape: tuple[int, int, int],
+        action_meanings: Sequence[str],
+        settings: dict[str, Json],
+        limit: int | None,
+    ) -> None:
+        self.env_id = env_id
+        self.frame_shape = frame_shape
+        self.action_meanings = tuple(action_meanings)
+        self.settings = settings
+        self.versions = {name: version(name) for name in ("gymnasium", "numpy")}
+        self._sticky = float(settings["sticky"] or 0)
+        self._skip = int(settings["frame_skip"] or 1)
+        self._limit = limit
+        self._elapsed = 0
+        self._ended = True
+        self._last_action = 0
+        self._generator: np.random.Generator | None = None
+
+    def reset(self, seed: int) -> Frame:
+        """Begin the episode that this seed stands for and return its first frame."""
+        frame = self._begin(seed)
+        self._elapsed, self._ended, self._last_action = 0, False, 0
+        self._generator = np.random.default_rng(seed) if self._sticky else None
+        return frame
+
+    def step(self, action: int) -> Step:
+        """Hold an action for one decision."""
+        if self._ended:
+            raise RuntimeError(f"{self.env_id} has no running episode: call reset(seed) or restore(state) before step")
+        if not 0 <= action < len(self.action_meanings):
+            raise UserError(f"action {action} is out of range: {self.env_id} has {self._action_list()}")
+        step = self._emulate(self._executed(operator.index(action)))
+        self._elapsed += 1
+        if self._elapsed == self._limit and not step.terminated:
+            step = step._replace(truncated=True)
+        self._ended = step.terminated or step.truncated
+        return step
+
+    def save(self) -> SavedState:
+        """Save this moment; `restore` continues from it bit for bit."""
+        payload = self._payload()
+        return SavedState(
+            env_id=self.env_id,
+            elapsed=self._elapsed,
+            ended=self._ended,
+            lives=self.lives,
+            last_action=self._last_action,
+            generator=dict(self._generator.bit_generator.state) if self._generator else None,
+            payload=payload,
+        )
+
+    def restore(self, state: SavedState) -> Frame:
+        """Return to a saved moment and to its frame."""
+        if state.env_id != self.env_id:
+            raise UserError(f"the saved state is of {state.env_id}, this game is {self.env_id}: make_game the same one")
+        frame = self._return_to(state)
+        self._elapsed, self._ended, self._last_action = state.elapsed, state.ended, state.last_action
+        self.lives = state.lives
+        self._generator = _generator_at(state.generator) if self._sticky else None
+        return frame
+
+    def color_keys(self) -> npt.NDArray[np.uint8] | None:
+        """Return (H, W) keys of the current frame, equal keys being equal colours, or None where there are none."""
+        return None
+
+    def controlled_position(self) -> tuple[float, float] | None:
+        """Return the (row, column) in pixels of the controlled object's centre, or None while it is unknown."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what the game holds."""
+
+    @abstractmethod
+    def _begin(self, seed: int) -> Frame: ...
+
+    @abstractmethod
+    def _emulate(self, actions: Sequence[int]) -> Step:
+        """Run one emulator step per action and return the last frame and the sum of rewards."""
+
+    def _payload(self) -> bytes:
+        raise UserError(
+            f"{self.env_id} cannot save its state: its env needs save_state() -> bytes and restore_state(bytes) -> "
+            "observation (docs/environments.md), as acvp/Toy-v0 and every Atari game have"
+        )
+
+    def _return_to(self, state: SavedState) -> Frame:
+        raise UserError(f"{self.env_id} cannot restore a state: its env has no restore_state (docs/environments.md)")
+
+    def _executed(self, action: int) -> Sequence[int]:
+        """Return what the emulator gets in each of its steps while the player holds this action."""
+        if self._generator is None:
+            self._last_action = action
+            return (action,) * self._skip
+        executed = []
+        for draw in self._generator.random(self._skip):
+            self._last_action = self._last_action if draw < self._sticky else action
+            executed.append(self._last_action)
+        return executed
+
+    def _action_list(self) -> str:
+        return ", ".join(f"{index} {meaning}" for index, meaning in enumerate(self.action_meanings))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        height, width, _ = self.frame_shape
+        where = "no running episode" if self._ended else f"decision {self._elapsed}"
+        options = ", ".join(f"{key}={value}" for key, value in self.settings.items() if value not in (None, 0.0))
+        return f"<{self.env_id} {height}×{width}, actions {' '.join(self.action_meanings)}, {options}, {where}>"
+
+
+def _generator_at(state: dict[str, Any] | None) -> np.random.Generator:
+    if state is None:
+        raise UserError("the state was saved without sticky actions, this game has them: use the same sticky")
+    generator = np.random.default_rng(0)
+    generator.bit_generator.state = state
+    return generator
