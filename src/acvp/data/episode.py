@@ -77,12 +77,15 @@ class Episode:
             raise UserError(f"episode {self.header.number} has over 256 colours and so no palette: ask for RGB frames")
         return self.stored(start, stop)
 
-    def stored(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
-        """Frames as they are kept: (n, H, W) indices, or (n, H, W, 3) RGB where there is no palette."""
+    def stored(
+        self, start: int = 0, stop: int | None = None, out: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Frames as they are kept, into `out` if given: (n, H, W) indices, or (n, H, W, 3) RGB without a palette."""
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"frames {start}:{stop} asked of an episode of {len(self)} frames")
-        out = np.empty((stop - start, *self._frame_shape), np.uint8)
+        if out is None:
+            out = np.empty((stop - start, *self._frame_shape), np.uint8)
         for number in range(start // CHUNK_FRAMES, -(-stop // CHUNK_FRAMES)):
             first = number * CHUNK_FRAMES
             length = min(CHUNK_FRAMES, len(self) - first)

@@ -25,8 +25,7 @@ class TooManyColorsError(Exception):
 def pack_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """(…, 3) RGB to (…) numbers 0xRRGGBB."""
     wide = colors.astype(np.uint32)
-    packed: NDArray[np.uint32] = (wide[..., 0] << 16) | (wide[..., 1] << 8) | wide[..., 2]
-    return packed
+    return wide[..., 0] * np.uint32(1 << 16) + wide[..., 1] * np.uint32(1 << 8) + wide[..., 2]
 
 
 def unpack_colors(packed: list[int]) -> Palette:

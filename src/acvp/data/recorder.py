@@ -43,6 +43,11 @@ class EpisodeRecorder:
         self._lives.append(lives)
         self._append(frame, keys)
 
+    @property
+    def frames(self) -> int:
+        """Frames recorded so far."""
+        return len(self._lives)
+
     def finish(self, *, number: int, seed: int, terminated: bool, truncated: bool) -> Episode:
         """Close the episode."""
         self._flush()
@@ -52,7 +57,7 @@ class EpisodeRecorder:
             seed=seed,
             height=self._height,
             width=self._width,
-            frames=len(self._lives),
+            frames=self.frames,
             terminated=terminated,
             truncated=truncated,
             content=content,

@@ -202,7 +202,7 @@ def read_index(path: Path) -> list[IndexEntry]:
     entries = []
     for i, line in enumerate(lines, 1):
         try:
-            entries.append(_parse_entry(line))
+            entries.append(parse_entry(line))
         except (ValueError, TypeError, RecursionError) as error:
             raise StoreError(f"{file}: line {i} is damaged ({error}); acvp data verify says what is left") from error
     entries.sort(key=lambda entry: entry.number)
@@ -212,7 +212,8 @@ def read_index(path: Path) -> list[IndexEntry]:
     return entries
 
 
-def _parse_entry(line: bytes) -> IndexEntry:
+def parse_entry(line: bytes) -> IndexEntry:
+    """A line of the index, exactly as acvp writes it, or ValueError."""
     entry = IndexEntry(**json.loads(line.decode()))
     kinds: dict[str, Any] = {"int": int, "str": str, "str | None": (str, type(None))}
     for one in fields(IndexEntry):

@@ -1,0 +1,164 @@
+"""acvp <verb>: parses, calls, prints; a user's mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from tyro.conf import Positional, subcommand
+
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+
+EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class InfoConfig:
+    """Show what is in a store: a table, and a contact sheet of its frames."""
+
+    store: Positional[Path]
+    """Folder of the store."""
+    sheet: Path | None = None
+    """Where to write the contact sheet; None: contact-sheet.png in the store's folder."""
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    """Check every byte of a store; lists all damage and exits with 1 if there is any."""
+
+    store: Positional[Path]
+    """Folder of the store."""
+    replay: bool = False
+    """Also play all stored actions again and compare every frame (about the time of the recording)."""
+
+
+DataVerb = Annotated[InfoConfig, subcommand("info")] | Annotated[VerifyConfig, subcommand("verify")]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Look after stores: info, verify."""
+
+    verb: DataVerb
+
+
+Verb = Annotated[CollectConfig, subcommand("collect")] | Annotated[DataConfig, subcommand("data")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    sys.path.insert(0, str(Path.cwd()))  # so that --import and module:function find the user's own files
+    try:
+        verb: Any = tyro.cli(
+            Verb,
+            prog="acvp",
+            description="Record a pixel game, learn to predict its frames, look hundreds of steps ahead.",
+            args=arguments,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        )
+        verb = verb.verb if isinstance(verb, DataConfig) else verb
+        return RUN[type(verb)](verb)
+    except UserError as error:
+        err.print(f"acvp: {error}", markup=False)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        err.print("acvp: stopped; what was finished is kept, and the same command goes on from there")
+        return EXIT_INTERRUPTED
+
+
+def run_collect(config: CollectConfig) -> int:
+    """acvp collect."""
+    with _progress("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
+        task = bar.add_task("recording", total=config.frames, rate=0.0, size=0.0)
+
+        def show(frames: int, size: int) -> None:
+            bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
+
+        store = collect(config, show)
+    out.print(repr(store), markup=False)
+    out.print(f"look at it: acvp data info {config.out}", markup=False)
+    return EXIT_OK
+
+
+def run_info(config: InfoConfig) -> int:
+    """acvp data info."""
+    from acvp.data.summary import contact_sheet, describe
+
+    store = EpisodeStore.open(config.store)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in describe(store):
+        table.add_row(f"[bold]{name}[/]", value)
+    out.print(table)
+    if store.frames:
+        sheet = config.sheet or config.store / "contact-sheet.png"
+        contact_sheet(store, sheet)
+        out.print(f"contact sheet: {sheet}", markup=False)
+    return EXIT_OK
+
+
+def run_verify(config: VerifyConfig) -> int:
+    """acvp data verify."""
+    from acvp.data.verify import verify
+
+    with _counting("checking") as show:
+        problems = verify(config.store, show)
+    if config.replay and not problems:
+        problems = _replay(EpisodeStore.open(config.store))
+    for problem in problems:
+        err.print(problem, markup=False)
+    if problems:
+        return EXIT_PROBLEMS
+    store = EpisodeStore.open(config.store)
+    how = "every byte checked" + (", every frame replayed" if config.replay else "")
+    out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong", markup=False)
+    return EXIT_OK
+
+
+RUN: dict[type[Any], Callable[[Any], int]] = {
+    CollectConfig: run_collect,
+    InfoConfig: run_info,
+    VerifyConfig: run_verify,
+}
+
+
+def _replay(store: EpisodeStore) -> list[str]:
+    from acvp.data.replay import first_difference, replay_game
+
+    problems = []
+    with replay_game(store) as game, _counting("replaying") as show:
+        for done, episode in enumerate(store, 1):
+            difference = first_difference(episode, game)
+            problems += [difference] if difference else []
+            show(done, len(store))
+    return problems
+
+
+@contextmanager
+def _counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts episodes."""
+    with _progress("episodes") as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _progress(text: str) -> Progress:
+    """A progress bar on stderr, so that stdout stays clean for pipes."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(text))
+    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

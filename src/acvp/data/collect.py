@@ -1,0 +1,185 @@
+"""Plays a game into a store: resumable, the same for the same seed whatever the number of workers.
+
+Episode e is a pure function of (seed, e). A collection is finished when episodes 0 … k together have the frames asked
+for; episodes beyond k that other workers had begun are dropped, so that the store does not depend on who was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import numpy as np
+from tyro.conf import arg
+
+from acvp.data.episode import Episode
+from acvp.data.policies import Player, load_policy
+from acvp.data.recorder import MAX_ACTIONS, EpisodeRecorder
+from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
+from acvp.data.workers import LocalWorker, PlayEpisode, WorkerProcesses
+from acvp.data.writer import StoreWriter, open_writer
+from acvp.envs import Game, make_game
+from acvp.errors import UserError
+from acvp.seeding import derived_seed, generator
+
+Progress = Callable[[int, int], None]
+"""Called with (frames, bytes) of the store so far."""
+
+MAX_DECISIONS = 27_000
+"""No episode is longer: what Atari's own limit, half an hour of play, comes to at four frames a decision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectConfig:
+    """Record game-play into a store; the same command again goes on after a stop, with more --frames it extends."""
+
+    env_id: str
+    """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
+    out: Path
+    """Folder of the store."""
+    policy: str = "sticky-random"
+    """Who plays: random, sticky-random, or module:function of your own."""
+    epsilon: float = 0.3
+    """Probability of a random action instead of the policy's, at each decision."""
+    frames: int = 20_000
+    """Frames to record; the last episode is always played to its end, so there will be a few more."""
+    workers: int = 1
+    """Processes that play at the same time; the store does not depend on it."""
+    seed: int = 1
+    """Same seed, same store."""
+    sticky: float = 0.0
+    """Probability, at each emulator frame, of repeating the action before; above 0 not all recorded actions are played."""
+    frame_skip: int | None = None
+    """Emulator frames per decision; None: 4 for Atari, 1 elsewhere."""
+    max_steps: int | None = None
+    """Decisions after which an episode is cut off; None: the game's own limit, and 27,000 where it has none."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, for the ids that it registers with Gymnasium."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
+        for name in ("frames", "workers"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: 0 or more")
+
+
+@dataclass(frozen=True)
+class EpisodePlayer:
+    """Plays any episode of a collection by its number."""
+
+    config: CollectConfig
+    game: Game
+    recorder: EpisodeRecorder = field(default_factory=EpisodeRecorder)
+
+    def __call__(self, number: int) -> Episode:
+        game, recorder, seed = self.game, self.recorder, derived_seed("game", self.config.seed, number)
+        rng = generator("policy", self.config.seed, number)
+        player = load_policy(self.config.policy)(game.action_meanings, rng)
+        frame = game.reset(seed)
+        recorder.start(frame, game.color_keys(), game.lives)
+        terminated = truncated = False
+        while not (terminated or truncated):
+            action = self._choose(player, frame, rng)
+            frame, reward, terminated, truncated = game.step(action)
+            recorder.step(action, reward, frame, game.color_keys(), game.lives)
+            truncated = truncated or (recorder.frames > MAX_DECISIONS and not terminated)
+        return recorder.finish(number=number, seed=seed, terminated=terminated, truncated=truncated)
+
+    def _choose(self, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
+        count = len(self.game.action_meanings)
+        if rng.random() < self.config.epsilon:
+            return int(rng.integers(count))
+        action = int(player(frame))
+        if not 0 <= action < count:
+            raise UserError(f"policy {self.config.policy!r} chose action {action}; the game has 0 to {count - 1}")
+        return action
+
+
+def make_player(config: CollectConfig) -> EpisodePlayer:
+    """The player of a collection, with a game of its own."""
+    game = make_game(
+        config.env_id,
+        sticky=config.sticky,
+        frame_skip=config.frame_skip,
+        max_steps=config.max_steps,
+        import_module=config.import_module,
+    )
+    if len(game.action_meanings) > MAX_ACTIONS:
+        raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a store can tell {MAX_ACTIONS} apart")
+    return EpisodePlayer(config, game)
+
+
+def collect(config: CollectConfig, progress: Progress = lambda frames, size: None) -> EpisodeStore:
+    """Record until the store has the frames asked for; every finished episode is safe as soon as it is finished."""
+    load_policy(config.policy)
+    player = make_player(config)
+    with open_writer(config.out, _describe(config, player.game)) as writer:
+        _report(writer, progress)
+        if _enough(writer.entries, config.frames) is None:
+            _fill(writer, config, player, progress)
+    player.game.close()
+    return EpisodeStore.open(config.out)
+
+
+class Workers(Protocol):
+    """Takes numbers of episodes, gives back episodes."""
+
+    @property
+    def free(self) -> int: ...
+    def submit(self, number: int) -> None: ...
+    def collect(self) -> list[Episode]: ...
+    def close(self) -> None: ...
+
+
+def _fill(writer: StoreWriter, config: CollectConfig, player: PlayEpisode, progress: Progress) -> None:
+    workers: Workers = (
+        LocalWorker(player) if config.workers == 1 else WorkerProcesses(make_player, config, config.workers)
+    )
+    there = {entry.number for entry in writer.entries}
+    missing = (number for number in count() if number not in there)
+    try:
+        while (episodes := _enough(writer.entries, config.frames)) is None:
+            for _ in range(workers.free):
+                workers.submit(next(missing))
+            for episode in workers.collect():
+                writer.add(episode)
+            _report(writer, progress)
+    finally:
+        workers.close()
+    writer.remove_from(episodes)
+    _report(writer, progress)
+
+
+def _enough(entries: list[IndexEntry], frames: int) -> int | None:
+    """How many episodes from 0 on, without a gap, have `frames` frames together; None: not yet."""
+    total = 0
+    for position, entry in enumerate(entries):
+        if entry.number != position:
+            return None
+        total += entry.frames
+        if total >= frames:
+            return position + 1
+    return None
+
+
+def _report(writer: StoreWriter, progress: Progress) -> None:
+    progress(sum(entry.frames for entry in writer.entries), sum(entry.size for entry in writer.entries))
+
+
+def _describe(config: CollectConfig, game: Game) -> StoreInfo:
+    return StoreInfo(
+        env_id=game.env_id,
+        settings=game.settings,
+        frame_shape=game.frame_shape,
+        action_meanings=game.action_meanings,
+        policy=config.policy,
+        epsilon=config.epsilon,
+        seed=config.seed,
+        versions=game.versions,
+    )

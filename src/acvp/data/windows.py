@@ -1,0 +1,151 @@
+"""Windows: short runs of consecutive frames, drawn uniformly over all legal places, never across an episode's end.
+
+The batch of step s is a pure function of (seed, s, rank): a resumed or distributed run needs no loader state.
+
+Shapes: B windows, L = context + horizon frames, H height, W width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.episode import Episode
+from acvp.data.palette import Palette, colorize, translation
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+from acvp.seeding import generator
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many frames are given and how many are to be predicted."""
+
+    context: int
+    horizon: int
+
+    def __post_init__(self) -> None:
+        if self.context < 1 or self.horizon < 0:
+            raise UserError(f"a window of {self.context} given and {self.horizon} predicted frames is not possible")
+
+    @property
+    def length(self) -> int:
+        return self.context + self.horizon
+
+
+class WindowBatch(NamedTuple):
+    """Windows side by side: frames[:, t], actions[:, t] → frames[:, t + 1]."""
+
+    frames: NDArray[np.uint8]
+    """(B, L, H, W) indices into `palette`, or (B, L, H, W, 3) RGB where that is None."""
+    actions: NDArray[np.int64]
+    """(B, L - 1)"""
+    rewards: NDArray[np.float32]
+    """(B, L - 1)"""
+    ends: NDArray[np.bool_]
+    """(B, L - 1): the game ended by its own rules with this action."""
+    palette: Palette | None
+
+
+class Windows:
+    """All windows of one shape in a store; number k stands for one place, k from 0 to len(windows) - 1."""
+
+    def __init__(self, store: EpisodeStore, window: Window, *, rgb: bool = False) -> None:
+        """`rgb` gives colours even where the store has a palette."""
+        self.store, self.window = store, window
+        self.rgb = rgb or store.palette is None
+        legal = [max(0, entry.frames - window.length + 1) for entry in store.entries]
+        self.left_out = legal.count(0)
+        """Episodes too short for the window."""
+        self._ends = np.cumsum(legal, dtype=np.int64)
+        if not len(self):
+            longest = max((entry.frames for entry in store.entries), default=0)
+            raise UserError(
+                f"{store.path}: none of its {len(store)} episodes has the {window.length} frames of a window "
+                f"({window.context} given, {window.horizon} predicted); the longest has {longest}"
+            )
+        self._tables: dict[int, bytes | None] = {}
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def locate(self, number: int) -> tuple[int, int]:
+        """(position of the episode in the store, first frame) of a window."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"window {number} of {len(self)}")
+        position = int(np.searchsorted(self._ends, number, side="right"))
+        before = int(self._ends[position - 1]) if position else 0
+        return position, number - before
+
+    def draw(self, size: int, *, seed: int, step: int, rank: int = 0, world_size: int = 1) -> NDArray[np.int64]:
+        """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would."""
+        numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
+        return numbers[rank * size : (rank + 1) * size]
+
+    def batch(self, numbers: NDArray[np.int64]) -> WindowBatch:
+        """Decode windows into one batch."""
+        length, (height, width, _) = self.window.length, self.store.info.frame_shape
+        stored_shape = (height, width) if self.store.palette is not None else (height, width, 3)
+        frames = np.empty((len(numbers), length, *stored_shape), np.uint8)
+        actions = np.empty((len(numbers), length - 1), np.int64)
+        rewards = np.empty((len(numbers), length - 1), np.float32)
+        ends = np.zeros((len(numbers), length - 1), np.bool_)
+        for row, number in enumerate(numbers.tolist()):
+            position, start = self.locate(number)
+            episode, stop = self.store[position], start + length
+            self._decode(position, episode, start, frames[row])
+            actions[row] = episode.actions[start : stop - 1]
+            rewards[row] = episode.rewards[start : stop - 1]
+            if length > 1:
+                ends[row, -1] = episode.header.terminated and stop == len(episode)
+        palette = self.store.palette
+        if self.rgb and palette is not None:
+            return WindowBatch(colorize(frames, palette), actions, rewards, ends, None)
+        return WindowBatch(frames, actions, rewards, ends, palette)
+
+    def _decode(self, position: int, episode: Episode, start: int, out: NDArray[np.uint8]) -> None:
+        """The frames in the store's palette, or as RGB where the store has none."""
+        palette, stop = self.store.palette, start + len(out)
+        if palette is None:
+            out[:] = episode.frames(start, stop)
+            return
+        episode.stored(start, stop, out)
+        if position not in self._tables and episode.palette is not None:
+            self._tables[position] = translation(episode.palette, palette)
+        table = self._tables[position]
+        if table is not None:
+            out[:] = np.frombuffer(out.tobytes().translate(table), np.uint8).reshape(out.shape)
+
+
+def stream(
+    windows: Windows,
+    size: int,
+    *,
+    seed: int,
+    first_step: int = 0,
+    rank: int = 0,
+    world_size: int = 1,
+    threads: int = 1,
+    ahead: int = 2,
+) -> Iterator[WindowBatch]:
+    """Batches of steps first_step, first_step + 1, … for ever, decoded `ahead` of need by threads.
+
+    Threads, not processes: decoding is C code that lets others run, and a batch need not be copied between processes.
+    """
+
+    def make(step: int) -> WindowBatch:
+        return windows.batch(windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size))
+
+    steps = count(first_step)
+    with ThreadPoolExecutor(threads, thread_name_prefix="windows") as pool:
+        waiting: list[Future[WindowBatch]] = [pool.submit(make, next(steps)) for _ in range(ahead)]
+        while True:
+            batch = waiting.pop(0).result()
+            waiting.append(pool.submit(make, next(steps)))
+            yield batch
