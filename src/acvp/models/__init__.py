@@ -1,1 +1,55 @@
 """The paper's section 3: predictors behind one interface; tensors only, nothing else of acvp."""
+
+from acvp.models.acceleration import bfloat16, compile_networks
+from acvp.models.baselines import (
+    CopyLastFrame,
+    CopyLastFrameConfig,
+    MeanFrame,
+    MeanFrameConfig,
+    MlpConfig,
+    MlpPredictor,
+)
+from acvp.models.build import CONFIGS, AnyConfig, build_predictor, config_from_dict, config_to_dict
+from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
+from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
+from acvp.models.loss import squared_error_loss
+from acvp.models.normaliser import Normaliser
+from acvp.models.predictor import Predictions, Predictor, State, imagine, unroll
+from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
+from acvp.models.rollout import rollout
+from acvp.models.transform import Outcome
+
+__all__ = [
+    "CONFIGS",
+    "ActionError",
+    "AnyConfig",
+    "ConfigError",
+    "CopyLastFrame",
+    "CopyLastFrameConfig",
+    "FeedforwardConfig",
+    "FeedforwardPredictor",
+    "FrameError",
+    "InputTypeError",
+    "MeanFrame",
+    "MeanFrameConfig",
+    "MlpConfig",
+    "MlpPredictor",
+    "NoActionConfig",
+    "NoActionPredictor",
+    "Normaliser",
+    "Outcome",
+    "Predictions",
+    "Predictor",
+    "RecurrentConfig",
+    "RecurrentPredictor",
+    "State",
+    "bfloat16",
+    "build_predictor",
+    "compile_networks",
+    "config_from_dict",
+    "config_to_dict",
+    "imagine",
+    "rollout",
+    "squared_error_loss",
+    "unroll",
+]

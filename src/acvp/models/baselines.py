@@ -1,0 +1,149 @@
+"""What the networks are compared with: the MLP of §4, the last frame repeated, and the mean frame.
+
+Shapes: N rows, C channels, H height, W width, A actions, D = C·H·W.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from acvp.models.checks import ConfigError, FrameShape, require_positive
+from acvp.models.history import HistoryPredictor
+from acvp.models.layers import linear
+from acvp.models.transform import Outcome, OutcomeHeads
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineConfig:
+    """A predictor that sees the last frame only."""
+
+    kind: ClassVar[str] = "baseline"
+    context: ClassVar[int] = 1
+    actions: int
+    """Number of actions, or length of a continuous action vector."""
+    frame: FrameShape = (210, 160, 3)
+    """(height, width, channels) of a frame."""
+    pixel_scale: float = 255.0
+    """What (pixel - mean) is divided by."""
+
+    def __post_init__(self) -> None:
+        height, width, channels = self.frame
+        require_positive(actions=self.actions, pixel_scale=self.pixel_scale)
+        require_positive(height=height, width=width, channels=channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlpConfig(BaselineConfig):
+    """The MLP baseline; the defaults are the paper's."""
+
+    kind: ClassVar[str] = "mlp"
+    hidden: tuple[int, int, int, int] = (400, 2048, 2048, 400)
+    """Units of the four hidden layers; the action joins the second."""
+    outcome_heads: bool = False
+    """Whether reward and end-of-episode logits are predicted too (the paper's future work)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.hidden) != 4 or min(self.hidden) < 1:
+            raise ConfigError(f"hidden is {self.hidden}; the MLP has four hidden layers of at least 1 unit")
+
+
+class MlpPredictor(HistoryPredictor):
+    """The MLP baseline: the last frame in, a ReLU after each hidden layer.
+
+    ::
+
+        x_t ── fc 400 ── fc 2048 ──(concat)── fc 2048 ── fc 400 ── fc ── x_t+1
+        100800               a_t ──┘          h^dec               100800
+    """
+
+    def __init__(self, config: MlpConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        height, width, channels = config.frame
+        pixels = height * width * channels
+        first, second, third, fourth = config.hidden
+        self.fc1 = linear(pixels, first, generator)
+        self.fc2 = linear(first, second, generator)
+        self.fc3 = linear(second + config.actions, third, generator)
+        self.fc4 = linear(third, fourth, generator)
+        self.fc5 = linear(fourth, pixels, generator)
+        self.heads = OutcomeHeads(third, generator) if config.outcome_heads else None
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
+        """Return the next frame (N, C, H, W) after the last one (N, C, H, W) under action vectors (N, A)."""
+        h_dec = self._transform(self._encode(stacked), action)  # (N, 2048)
+        return self._decode(h_dec, stacked), self.heads(h_dec) if self.heads else None
+
+    def next_frames(self, stacked: Tensor) -> Tensor:
+        """Return the next frame under every action, (N, A, C, H, W), after the last one (N, C, H, W)."""
+        h_enc = self._encode(stacked)[:, None].expand(-1, self.actions, -1)  # (N, A, 2048)
+        every = torch.eye(self.actions, dtype=h_enc.dtype, device=h_enc.device).expand(len(h_enc), -1, -1)
+        h_dec = self._transform(h_enc.flatten(0, 1), every.flatten(0, 1))  # (N·A, 2048)
+        return self._decode(h_dec, stacked).view(-1, self.actions, *stacked.shape[1:])
+
+    def _encode(self, frame: Tensor) -> Tensor:
+        return functional.relu_(self.fc2(functional.relu_(self.fc1(frame.flatten(1)))))  # (N, D) → 400 → 2048
+
+    def _transform(self, h_enc: Tensor, action: Tensor) -> Tensor:
+        return functional.relu_(self.fc3(torch.cat((h_enc, action), 1)))  # (N, 2048 + A) → 2048
+
+    def _decode(self, h_dec: Tensor, like: Tensor) -> Tensor:
+        pixels: Tensor = self.fc5(functional.relu_(self.fc4(h_dec)))  # 400 → (N, D)
+        return pixels.view(-1, *like.shape[1:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyLastFrameConfig(BaselineConfig):
+    """The last frame repeated."""
+
+    kind: ClassVar[str] = "copy-last-frame"
+
+
+class CopyLastFrame(HistoryPredictor):
+    """Predicts that nothing changes; it has no parameters.
+
+    ::
+
+        x_t ───────── x_t+1
+    """
+
+    def __init__(self, config: CopyLastFrameConfig, generator: torch.Generator | None = None) -> None:
+        super().__init__(config)
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, None]:
+        """Return a copy of the last frame (N, C, H, W)."""
+        return stacked.clone(), None
+
+    def next_frames(self, stacked: Tensor) -> Tensor:
+        """Return the last frame for every action, (N, A, C, H, W)."""
+        return stacked[:, None].repeat(1, self.actions, 1, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanFrameConfig(BaselineConfig):
+    """The mean frame."""
+
+    kind: ClassVar[str] = "mean-frame"
+
+
+class MeanFrame(HistoryPredictor):
+    """Predicts the mean image of the training set, which is zero once normalised; it has no parameters.
+
+    ::
+
+        mean ───────── x_t+1
+    """
+
+    def __init__(self, config: MeanFrameConfig, generator: torch.Generator | None = None) -> None:
+        super().__init__(config)
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, None]:
+        """Return the normalised mean frame, zeros (N, C, H, W)."""
+        return torch.zeros_like(stacked), None
+
+    def next_frames(self, stacked: Tensor) -> Tensor:
+        """Return the mean frame for every action, (N, A, C, H, W)."""
+        return torch.zeros_like(stacked)[:, None].repeat(1, self.actions, 1, 1, 1)

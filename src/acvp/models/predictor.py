@@ -1,0 +1,127 @@
+"""The one interface of every predictor, and the one loop in which predictions are fed back.
+
+Time: frames[t] and actions[t] give frames[t+1]; oldest first; T+1 frames for T actions.
+Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from acvp.models.checks import FrameShape, action_vectors, check_frames, check_window
+from acvp.models.normaliser import Normaliser
+from acvp.models.transform import Outcome
+
+
+class PredictorConfig(Protocol):
+    """What every predictor's configuration has."""
+
+    @property
+    def actions(self) -> int: ...
+    @property
+    def frame(self) -> FrameShape: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def pixel_scale(self) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a predictor carries from one step to the next: new at every step, never changed in place."""
+
+    outcome: Outcome | None = None
+    """Reward and end logits of the step that led here; None after real frames and without heads."""
+
+
+class Predictions(NamedTuple):
+    """The predictions of K steps."""
+
+    frames: Tensor
+    """Normalised frames as the network gave them, never clamped, (B, K, C, H, W)."""
+    reward: Tensor | None = None
+    """Reward logits (B, K, 3) of a predictor with outcome heads."""
+    end: Tensor | None = None
+    """End-of-episode logits (B, K) of a predictor with outcome heads."""
+
+
+class Predictor(nn.Module):
+    """Predicts the next frame from the frames so far and an action: f(x_1:t, a_t) → x_t+1 (§3)."""
+
+    def __init__(self, config: PredictorConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.context = config.context
+        self.actions = config.actions
+        self.normaliser = Normaliser(config.frame, config.pixel_scale)
+
+    @abstractmethod
+    def observe(self, frames: Tensor, actions: Tensor | None = None) -> State:
+        """Return the state after real frames (B, T, C, H, W), at least ``context`` of them.
+
+        ``actions`` (B, T-1) or (B, T-1, A) are those between the frames; the paper's networks do not need them.
+        """
+
+    @abstractmethod
+    def predict(self, state: State, action: Tensor) -> tuple[Tensor, State]:
+        """Return the next frame (B, C, H, W) under action indices (B,) or vectors (B, A), and the state after it."""
+
+    @abstractmethod
+    def predict_all(self, state: State) -> Tensor:
+        """Return the next frame under every action, (B, A, C, H, W), encoding the state once."""
+
+    @abstractmethod
+    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+        """Return the last ``predict`` frames of a window, each predicted from the real frames before it, in one batch.
+
+        ``frames`` (B, T+1, C, H, W) and action vectors ``actions`` (B, T, A) are already checked.
+        """
+
+    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
+        """Return predictions of the last ``predict`` frames of a training window; the targets are frames[:, -predict:].
+
+        ``frames`` are normalised, (B, T+1, C, H, W); ``actions`` are indices (B, T) or vectors (B, T, A). With
+        ``feed_back`` each prediction is input to the next (K-step training), else each step sees real frames only.
+        """
+        check_frames(frames, self.config.frame, self.context + predict)
+        check_window(frames, actions, predict)
+        vectors = action_vectors(actions, self.actions, (frames.shape[0], frames.shape[1] - 1))
+        if not feed_back:
+            return self.predict_from_real(frames, vectors, predict)
+        seen = frames.shape[1] - predict
+        state = self.observe(frames[:, :seen], vectors[:, : seen - 1])
+        return unroll(self, state, vectors[:, seen - 1 :])
+
+
+def imagine(predictor: Predictor, state: State, actions: Tensor) -> Iterator[tuple[Tensor, State]]:
+    """Yield frame (B, C, H, W) and state after each action of (B, K) or (B, K, A): the only place of feeding back.
+
+    Predictions go back in as raw floats, neither clamped nor detached.
+    """
+    for action in actions.unbind(1):
+        frame, state = predictor.predict(state, action)
+        yield frame, state
+
+
+def unroll(predictor: Predictor, state: State, actions: Tensor) -> Predictions:
+    """Return K predictions from a state under actions (B, K) or (B, K, A); gradients flow through all of them."""
+    steps = list(imagine(predictor, state, actions))
+    frames = torch.stack([frame for frame, _ in steps], 1)  # (B, K, C, H, W)
+    outcomes = [state.outcome for _, state in steps if state.outcome is not None]
+    if not outcomes:
+        return Predictions(frames)
+    return Predictions(
+        frames, torch.stack([each.reward for each in outcomes], 1), torch.stack([each.end for each in outcomes], 1)
+    )
+
+
+def as_window(frames: Tensor, outcome: Outcome | None, rows: int) -> Predictions:
+    """Return predictions made as one batch (B·K, ...) in the shape (B, K, ...)."""
+    frames = frames.view(rows, -1, *frames.shape[1:])
+    if outcome is None:
+        return Predictions(frames)
+    return Predictions(frames, outcome.reward.view(rows, -1, 3), outcome.end.view(rows, -1))

@@ -1,0 +1,104 @@
+"""Recurrent encoding (§3.1, figure 1b).
+
+Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions, n hidden units.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from acvp.models.checks import ConfigError, action_vectors, check_frames
+from acvp.models.lstm import ClippedLstm
+from acvp.models.network import FrameDecoder, FrameEncoder
+from acvp.models.predictor import Predictions, Predictor, State, as_window
+from acvp.models.transform import ActionConfig, OutcomeHeads, action_transform
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(ActionConfig):
+    """The recurrent network; the context is the number of frames that warm up the LSTM."""
+
+    kind: ClassVar[str] = "recurrent"
+    context: int = 11
+    """Real frames needed before the first prediction."""
+    gate_clip: float = 0.1
+    """Bound of each gate pre-activation's gradient, elementwise at every time step; 0 for no clipping."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gate_clip < 0:
+            raise ConfigError(f"gate_clip is {self.gate_clip}; it must be above 0, or 0 for no clipping")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentState(State):
+    """The LSTM's state, and the predicted frame it has yet to read."""
+
+    h_enc: Tensor
+    """Encoded feature, (B, n)."""
+    memory: Tensor
+    """Memory cell c, (B, n)."""
+    unread: Tensor | None = None
+    """The last prediction, encoded only if another step follows, (B, C, H, W)."""
+
+
+class RecurrentPredictor(Predictor):
+    """The recurrent network of figure 1b.
+
+    ::
+
+        x_t ── conv ×4 ── fc ── LSTM ── h^enc ── W^enc ──(×)── W^dec ── h^dec ── fc ── deconv ×4 ── x_t+1
+        3×210×160        2048  ↻ c_t    2048    a_t ── W^a ┘            2048   128×11×8           3×210×160
+    """
+
+    def __init__(self, config: RecurrentConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        self.encoder = FrameEncoder(config, 1, generator)
+        self.lstm = ClippedLstm(config.hidden, config.hidden, config.gate_clip, generator)
+        self.transform = action_transform(config, generator)
+        self.decoder = FrameDecoder(config, generator)
+        self.heads = OutcomeHeads(config.hidden, generator) if config.outcome_heads else None
+
+    def observe(self, frames: Tensor, actions: Tensor | None = None) -> RecurrentState:
+        """Return the LSTM's state after all of the real frames (B, T, C, H, W), from a zero state."""
+        check_frames(frames, self.config.frame, self.context)
+        every_h, memory = self._encode(frames, *self.lstm.start(len(frames)))
+        return RecurrentState(h_enc=every_h[:, -1], memory=memory)
+
+    def predict(self, state: State, action: Tensor) -> tuple[Tensor, RecurrentState]:
+        """Return the next frame (B, C, H, W), and the state that has it as unread input."""
+        state = self._read(state)
+        vectors = action_vectors(action, self.actions, (len(state.h_enc),))
+        h_dec = self.transform(state.h_enc, vectors)  # (B, n), equation 4
+        frame = self.decoder(h_dec)  # (B, C, H, W), equation 5
+        outcome = self.heads(h_dec) if self.heads else None
+        return frame, RecurrentState(h_enc=state.h_enc, memory=state.memory, unread=frame.clone(), outcome=outcome)
+
+    def predict_all(self, state: State) -> Tensor:
+        """Return the next frame under every action, (B, A, C, H, W)."""
+        h_dec = self.transform.every_action(self._read(state).h_enc)  # (B, A, n): encoded once
+        return self.decoder.every_action(h_dec)
+
+    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+        """Return the last ``predict`` frames, each from the real frames before it, decoded as one batch."""
+        every_h, _ = self._encode(frames[:, :-1], *self.lstm.start(len(frames)))
+        h_enc = every_h[:, -predict:].flatten(0, 1)  # (B·K, n)
+        h_dec = self.transform(h_enc, actions[:, -predict:].flatten(0, 1))
+        return as_window(self.decoder(h_dec), self.heads(h_dec) if self.heads else None, len(frames))
+
+    def _encode(self, frames: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Return every h (B, T, n) and the last c over frames (B, T, C, H, W): one batch of convolutions."""
+        features = self.encoder(frames.flatten(0, 1)).view(*frames.shape[:2], -1)  # (B, T, n)
+        every_h, memory = self.lstm(features, h, c)  # equation 2
+        return every_h, memory
+
+    def _read(self, state: State) -> RecurrentState:
+        """Return the state with no unread prediction."""
+        if not isinstance(state, RecurrentState):
+            raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+        if state.unread is None:
+            return state
+        every_h, memory = self._encode(state.unread[:, None], state.h_enc, state.memory)
+        return RecurrentState(h_enc=every_h[:, 0], memory=memory)

@@ -1,0 +1,64 @@
+"""Looking ahead at the public edge: uint8 numpy frames in, uint8 numpy frames out.
+
+Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from acvp.models.checks import ActionError, FrameError, InputTypeError, action_vectors
+from acvp.models.predictor import Predictor, imagine
+
+
+def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the frames that the actions lead to, (K, H, W, C), after real frames (T, H, W, C), oldest first.
+
+    Of the T frames the last ``predictor.context`` are used. ``actions`` are K indices (K,), one for each frame to
+    predict, or vectors (K, A). With a batch, (B, T, H, W, C) and (B, K) or (B, K, A) give (B, K, H, W, C).
+    """
+    frames, actions = np.asarray(frames), np.asarray(actions)
+    _check(predictor, frames, actions)
+    if frames.ndim == 4:
+        one: NDArray[np.uint8] = _rollout(predictor, frames[None], actions[None])[0]
+        return one
+    return _rollout(predictor, frames, actions)
+
+
+@torch.inference_mode()
+def _rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
+    normaliser = predictor.normaliser
+    device = normaliser.mean.device
+    vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
+    real = torch.from_numpy(np.ascontiguousarray(frames[:, -predictor.context :])).to(device)
+    state = predictor.observe(normaliser.to_float(real))
+    steps = imagine(predictor, state, vectors)
+    return np.stack([normaliser.to_uint8(frame).numpy(force=True) for frame, _ in steps], 1)  # (B, K, H, W, C)
+
+
+def _check(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> None:
+    height, width, channels = predictor.config.frame
+    wanted = f"(T, {height}, {width}, {channels}) or (B, T, {height}, {width}, {channels})"
+    if frames.dtype != np.uint8:
+        raise InputTypeError(f"frames are {frames.dtype}, expected uint8 {wanted} with pixels 0..255")
+    if frames.ndim not in (4, 5) or frames.shape[-3:] != (height, width, channels):
+        raise FrameError(f"frames have shape {frames.shape}, expected {wanted}, oldest first")
+    if frames.shape[-4] < predictor.context:
+        raise FrameError(
+            f"frames have shape {frames.shape}: {frames.shape[-4]} real frames, the predictor needs {predictor.context}"
+        )
+    _check_actions(predictor, frames, actions)
+
+
+def _check_actions(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> None:
+    rows = frames.shape[:-4]  # () or (B,)
+    steps = len(rows) + 1
+    fits = actions.ndim == steps or (actions.ndim == steps + 1 and actions.shape[-1] == predictor.actions)
+    if not fits or actions.shape[: len(rows)] != rows or 0 in actions.shape:
+        lead = "".join(f"{size}, " for size in rows)
+        raise ActionError(
+            f"actions have shape {actions.shape} beside frames {frames.shape}; expected indices ({lead}K) "
+            f"or vectors ({lead}K, {predictor.actions}), K at least 1"
+        )

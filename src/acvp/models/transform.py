@@ -1,0 +1,134 @@
+"""Action-conditional transformation (§3.2) of the encoded feature, and the outcome heads that read its result.
+
+Shapes: B batch, A actions, n hidden units, F factors.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from acvp.models.checks import ConfigError, require_positive
+from acvp.models.layers import fill_uniform, linear
+from acvp.models.network import NetworkConfig
+
+ENCODED_BOUND = 1.0
+"""W^enc is drawn from U(-1, 1) (appendix A)."""
+ACTION_BOUND = 0.1
+"""W^a is drawn from U(-0.1, 0.1) (appendix A)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionConfig(NetworkConfig):
+    """A network with an action-conditional transformation."""
+
+    transform: Literal["factored", "tensor"] = "factored"
+    """Equation 4 (three matrices) or equation 3 (the full 3-way tensor)."""
+    factors: int = 2048
+    """Factors F of the factored transformation."""
+    factor_bias: bool = True
+    """Whether W^enc and W^a have biases, as in the authors' code; equation 4 has none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(factors=self.factors)
+        if self.transform not in ("factored", "tensor"):
+            raise ConfigError(f"transform is {self.transform!r}; it must be 'factored' or 'tensor'")
+
+
+class FactoredTransform(nn.Module):
+    """Equation 4: h^dec = W^dec (W^enc h^enc ⊙ W^a a) + b, a 3-way tensor factorised into three matrices."""
+
+    def __init__(
+        self, hidden: int, actions: int, factors: int, generator: torch.Generator, *, factor_bias: bool
+    ) -> None:
+        super().__init__()
+        self.encoded = linear(hidden, factors, generator, bias=factor_bias, bound=ENCODED_BOUND)  # W^enc
+        self.action = linear(actions, factors, generator, bias=factor_bias, bound=ACTION_BOUND)  # W^a
+        self.decoded = linear(factors, hidden, generator)  # W^dec and b
+
+    def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
+        """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
+        h_dec: Tensor = self.decoded(self.encoded(h_enc) * self.action(action))  # equation 4
+        return h_dec
+
+    def every_action(self, h_enc: Tensor) -> Tensor:
+        """Return h^dec (B, A, n) under each of the A one-hot actions."""
+        every = torch.eye(self.action.in_features, dtype=h_enc.dtype, device=h_enc.device)  # (A, A)
+        h_dec: Tensor = self.decoded(self.encoded(h_enc)[:, None] * self.action(every))  # (B, 1, F) ⊙ (A, F)
+        return h_dec
+
+
+class TensorTransform(nn.Module):
+    """Equation 3: h^dec_i = sum over j, l of W_ijl h^enc_j a_l, plus b_i: one matrix for each action."""
+
+    def __init__(self, hidden: int, actions: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(actions, hidden, hidden))  # W_ijl kept as (l, i, j)
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        for matrix in self.weight.detach():
+            fill_uniform(matrix, generator)
+
+    def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
+        """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
+        return torch.einsum("bli,bl->bi", self._products(h_enc), action) + self.bias  # equation 3
+
+    def every_action(self, h_enc: Tensor) -> Tensor:
+        """Return h^dec (B, A, n) under each of the A one-hot actions."""
+        return self._products(h_enc) + self.bias
+
+    def _products(self, h_enc: Tensor) -> Tensor:
+        return (h_enc @ self.weight.flatten(0, 1).T).view(-1, *self.weight.shape[:2])  # (B, A, n)
+
+
+class NoActionTransform(nn.Module):
+    """The naFf baseline's transformation: one fully-connected layer that does not see the action."""
+
+    def __init__(self, hidden: int, actions: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.fc = linear(hidden, hidden, generator)
+        self.actions = actions
+
+    def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
+        """Return h^dec (B, n) of features (B, n), whatever the action."""
+        h_dec: Tensor = self.fc(h_enc)
+        return h_dec
+
+    def every_action(self, h_enc: Tensor) -> Tensor:
+        """Return the same h^dec A times, (B, A, n)."""
+        h_dec: Tensor = self.fc(h_enc)
+        return h_dec[:, None].expand(-1, self.actions, -1)
+
+
+Transform = FactoredTransform | TensorTransform | NoActionTransform
+
+
+def action_transform(config: ActionConfig, generator: torch.Generator) -> Transform:
+    """Return the action transformation that the config names."""
+    if config.transform == "tensor":
+        return TensorTransform(config.hidden, config.actions, generator)
+    bias = config.factor_bias
+    return FactoredTransform(config.hidden, config.actions, config.factors, generator, factor_bias=bias)
+
+
+class Outcome(NamedTuple):
+    """What the step that gave a frame brings besides the frame, as logits."""
+
+    reward: Tensor
+    """Logits of a negative, zero and positive reward, (B, 3)."""
+    end: Tensor
+    """Logit of the end of the episode, (B,)."""
+
+
+class OutcomeHeads(nn.Module):
+    """Reward and end-of-episode logits from the transformed feature: the paper's future work, off by default."""
+
+    def __init__(self, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.reward = linear(hidden, 3, generator)
+        self.end = linear(hidden, 1, generator)
+
+    def forward(self, h_dec: Tensor) -> Outcome:
+        """Return the outcome of transformed features (B, n)."""
+        return Outcome(reward=self.reward(h_dec), end=self.end(h_dec)[:, 0])
