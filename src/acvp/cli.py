@@ -155,9 +155,9 @@ def _counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _progress(text: str) -> Progress:
-    """A progress bar on stderr, so that stdout stays clean for pipes."""
+    """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(text))
-    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True)
+    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
 if __name__ == "__main__":

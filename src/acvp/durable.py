@@ -48,6 +48,16 @@ def write_atomic(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents where they are not there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DiskError(
+            f"{path}: this folder cannot be made ({error.strerror or error}); choose another one"
+        ) from error
+
+
 def append_line(path: Path, line: str) -> None:
     """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was."""
     data = line.encode() + b"\n"

@@ -51,7 +51,7 @@ class CollectConfig:
     seed: int = 1
     """Same seed, same store."""
     sticky: float = 0.0
-    """Probability, at each emulator frame, of repeating the action before; above 0 not all recorded actions are played."""
+    """Probability of repeating the action before, at each emulator frame; then not all recorded actions are played."""
     frame_skip: int | None = None
     """Emulator frames per decision; None: 4 for Atari, 1 elsewhere."""
     max_steps: int | None = None

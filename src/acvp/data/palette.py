@@ -38,8 +38,9 @@ class PaletteEncoder:
 
     def __init__(self) -> None:
         self._index_of: dict[int, int] = {}
+        # Tables from colour or key to index + 1; 0 is unknown, so that the large one costs nothing until it is touched.
         self._by_color: NDArray[np.int16] | None = None
-        self._by_key = np.full(256, -1, np.int16)
+        self._by_key = np.zeros(256, np.int16)
 
     @property
     def palette(self) -> Palette:
@@ -48,8 +49,8 @@ class PaletteEncoder:
     def reset(self) -> None:
         """Begin a new episode with an empty palette."""
         if self._by_color is not None:
-            self._by_color[list(self._index_of)] = -1  # cheaper than clearing 2²⁴ entries
-        self._by_key[:] = -1
+            self._by_color[list(self._index_of)] = 0  # cheaper than clearing 2²⁴ entries
+        self._by_key[:] = 0
         self._index_of = {}
 
     def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
@@ -57,15 +58,15 @@ class PaletteEncoder:
         if keys is not None:
             return self._look_up(self._by_key, keys, frame)
         if self._by_color is None:
-            self._by_color = np.full(1 << 24, -1, np.int16)
+            self._by_color = np.zeros(1 << 24, np.int16)
         return self._look_up(self._by_color, pack_colors(frame), frame)
 
     def _look_up(self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame) -> Indices:
         found = np.take(table, keys, mode="clip")
-        if found.min() < 0:
-            self._learn(table, keys, frame, found < 0)
+        if found.min() == 0:
+            self._learn(table, keys, frame, found == 0)
             found = np.take(table, keys, mode="clip")
-        return found.astype(np.uint8)
+        return (found - 1).astype(np.uint8)
 
     def _learn(
         self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame, new: NDArray[np.bool_]
@@ -76,7 +77,7 @@ class PaletteEncoder:
             self._index_of[color] = len(self._index_of)
         if len(self._index_of) > MAX_COLORS:
             raise TooManyColorsError
-        table[new_keys] = [self._index_of[c] for c in colors.tolist()]
+        table[new_keys] = [self._index_of[c] + 1 for c in colors.tolist()]
 
 
 def merge_palettes(palettes: list[Palette]) -> Palette:

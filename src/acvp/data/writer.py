@@ -21,7 +21,7 @@ from acvp.data.store import (
     read_index,
     read_info,
 )
-from acvp.durable import append_line, exclusive_writer, seal, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, seal, write_atomic
 from acvp.errors import UserError
 
 
@@ -99,7 +99,7 @@ def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
     """Hold a store for writing, making it if there is none; refuses a store that records something else."""
     path = Path(path)
     _refuse_foreign_folder(path)
-    (path / PARTS_NAME).mkdir(parents=True, exist_ok=True)
+    make_folder(path / PARTS_NAME)
     with exclusive_writer(path):
         if (path / STORE_NAME).exists():
             _refuse_changed_info(path, info)

@@ -1,0 +1,151 @@
+import filecmp
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.policies import MEAN_REPEATS, load_policy, sticky_random_policy
+from acvp.data.replay import first_difference, replay_game
+from acvp.data.store import EpisodeStore
+from acvp.data.verify import verify
+from acvp.errors import UserError
+
+
+def toy(out: Path, **changes: object) -> CollectConfig:
+    return CollectConfig(**({"env_id": "acvp/Toy-v0", "out": out, "frames": 600, "seed": 5} | changes))  # type: ignore[arg-type]
+
+
+def same_folders(a: Path, b: Path) -> bool:
+    files = sorted(p.relative_to(a) for p in a.rglob("*") if p.is_file() and not p.name.startswith("."))
+    there = sorted(p.relative_to(b) for p in b.rglob("*") if p.is_file() and not p.name.startswith("."))
+    return files == there and all(filecmp.cmp(a / f, b / f, shallow=False) for f in files)
+
+
+def test_same_seed_same_store_whatever_the_workers_and_stops(tmp_path: Path) -> None:
+    once = collect(toy(tmp_path / "once"))
+    collect(toy(tmp_path / "workers", workers=3))
+    collect(toy(tmp_path / "extended", frames=100))
+    collect(toy(tmp_path / "extended"))
+    other = collect(toy(tmp_path / "other", seed=6))
+    assert once.frames >= 600
+    assert once.frames - once.entries[-1].frames < 600
+    assert same_folders(tmp_path / "once", tmp_path / "workers")
+    assert same_folders(tmp_path / "once", tmp_path / "extended")
+    assert once.digest != other.digest
+    assert verify(tmp_path / "workers") == []
+
+
+def test_a_finished_collection_is_left_alone(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path))
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")}
+    again = collect(toy(tmp_path, frames=10))
+    assert again.digest == store.digest
+    assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")}
+
+
+@pytest.mark.parametrize("env_id", ["acvp/Toy-v0", "freeway", "seaquest", "space_invaders", "qbert", "ms_pacman"])
+def test_stored_actions_replayed_give_the_stored_frames(tmp_path: Path, env_id: str) -> None:
+    collect(CollectConfig(env_id=env_id, out=tmp_path, frames=300, max_steps=200))
+    store = EpisodeStore.open(tmp_path)
+    with replay_game(store) as game:
+        assert [first_difference(episode, game) for episode in store] == [None] * len(store)
+
+
+def test_replay_sees_a_wrong_action(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path))
+    episode = store[0]
+    episode.actions[5:] = (episode.actions[5:] + 1) % store.action_count
+    with replay_game(store) as game:
+        difference = first_difference(episode, game)
+    assert difference is not None
+    assert "differs" in difference
+
+
+def test_episodes_cut_off_say_so(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path, max_steps=9, frames=50))
+    assert [len(e) for e in store] == [10] * 5
+    assert all(e.header.truncated and not e.header.terminated for e in store)
+
+
+def test_progress_counts_up(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    store = collect(toy(tmp_path), lambda frames, size: told.append((frames, size)))
+    assert told == sorted(told)
+    assert told[0] == (0, 0)
+    assert told[-1] == (store.frames, store.size)
+
+
+def counting_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> object:
+    actions = iter(range(10**6))
+    return lambda frame: next(actions) % 3
+
+
+def bad_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> object:
+    return lambda frame: 99
+
+
+def failing_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> object:
+    raise ZeroDivisionError("the policy's own mistake")
+
+
+def test_a_policy_of_ones_own(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path, policy=f"{__name__}:counting_policy", epsilon=0.0))
+    for episode in store:
+        assert episode.actions.tolist() == [t % 3 for t in range(len(episode) - 1)]
+    assert store.info.policy == f"{__name__}:counting_policy"
+
+
+def test_epsilon_is_the_share_of_random_actions(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path, policy=f"{__name__}:counting_policy", epsilon=0.5, frames=3000))
+    actions = np.concatenate([episode.actions for episode in store])
+    share = (actions >= 3).mean()  # only chance gives these: 2 of 5 actions
+    assert share == pytest.approx(0.5 * 2 / 5, abs=0.03)
+
+
+def test_an_impossible_action_names_the_policy(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        with pytest.raises(UserError, match="bad_policy' chose action 99; the game has 0 to 4"):
+            collect(toy(tmp_path / str(workers), policy=f"{__name__}:bad_policy", epsilon=0.0, workers=workers))
+
+
+def test_a_mistake_in_a_worker_shows_its_traceback(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: the policy's own mistake"):
+        collect(toy(tmp_path, policy=f"{__name__}:failing_policy", workers=2))
+
+
+def test_sticky_random_keeps_its_actions_for_a_while() -> None:
+    player = sticky_random_policy(("a", "b", "c", "d"), np.random.default_rng(0))
+    frame = np.zeros((2, 2, 3), np.uint8)
+    actions = np.array([player(frame) for _ in range(20_000)])
+    changes = (actions[1:] != actions[:-1]).mean()
+    assert changes == pytest.approx(0.75 / MEAN_REPEATS, rel=0.15)
+    assert np.bincount(actions) / len(actions) == pytest.approx(np.full(4, 0.25), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("randm", "unknown policy 'randm': choose random, sticky-random"),
+        ("no_such_module:play", "cannot import 'no_such_module'"),
+        ("math:nothing", "'math' has no 'nothing'"),
+        ("math:pi", "is a float, not a function"),
+    ],
+)
+def test_a_policy_that_is_none(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load_policy(name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 1.5}, "--epsilon 1.5"),
+        ({"frames": 0}, "--frames 0: at least 1"),
+        ({"workers": 0}, "--workers 0: at least 1"),
+        ({"seed": -1}, "--seed -1"),
+    ],
+)
+def test_impossible_settings(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        toy(tmp_path, **changes)

@@ -1,0 +1,123 @@
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acvp.data.palette import colorize
+from acvp.data.recorder import EpisodeRecorder
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window, WindowBatch, Windows, stream
+from acvp.data.writer import open_writer
+from acvp.errors import UserError
+from tests.data.answers import INFO, answer_action, answer_store, read_answer
+
+
+def answers(batch: WindowBatch) -> list[list[tuple[int, int]]]:
+    assert batch.palette is not None
+    return [[read_answer(frame) for frame in window] for window in colorize(batch.frames, batch.palette)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    lengths=st.lists(st.integers(1, 50), min_size=1, max_size=6),
+    terminated=st.booleans(),
+    context=st.integers(1, 6),
+    horizon=st.integers(0, 8),
+)
+def test_windows_are_all_legal_places_once(lengths: list[int], terminated: bool, context: int, horizon: int) -> None:
+    size = context + horizon
+    with tempfile.TemporaryDirectory() as folder:
+        store = answer_store(Path(folder) / "s", lengths, terminated=terminated)
+        places = [(e, s) for e, n in enumerate(lengths) for s in range(n - size + 1)]
+        if not places:
+            with pytest.raises(UserError, match=f"none of its {len(lengths)} episodes has the {size} frames"):
+                Windows(store, Window(context, horizon))
+            return
+        windows = Windows(store, Window(context, horizon))
+        assert windows.left_out == sum(n < size for n in lengths)
+        assert [windows.locate(k) for k in range(len(windows))] == places
+        batch = windows.batch(np.arange(len(windows)))
+        told = answers(batch)
+        for row, (e, s) in enumerate(places):
+            assert told[row] == [(e, t) for t in range(s, s + size)]
+            assert batch.actions[row].tolist() == [answer_action(e, t) for t in range(s, s + size - 1)]
+            assert batch.rewards[row].tolist() == list(range(s, s + size - 1))
+            last = terminated and s + size == lengths[e]
+            assert batch.ends[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
+
+
+def test_every_place_is_drawn_equally_often(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [5, 12, 3, 20]), Window(2, 2))
+    drawn = np.concatenate([windows.draw(64, seed=0, step=step) for step in range(1000)])
+    counts = np.bincount(drawn, minlength=len(windows))
+    expected = len(drawn) / len(windows)
+    chi_squared = ((counts - expected) ** 2 / expected).sum()
+    assert len(windows) == 28
+    assert chi_squared < 55.5  # 27 degrees of freedom, p = 0.001
+
+
+def test_a_batch_is_a_function_of_seed_and_step(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [40, 40]), Window(2, 2))
+    later = stream(windows, 4, seed=3, first_step=5, threads=2)
+    walked = stream(windows, 4, seed=3)
+    for _ in range(5):
+        next(walked)
+    for _ in range(3):
+        a, b = next(walked), next(later)
+        assert np.array_equal(a.frames, b.frames)
+        assert np.array_equal(a.actions, b.actions)
+    draws = [windows.draw(8, seed=seed, step=step).tolist() for seed in (0, 1) for step in (0, 1)]
+    assert len({tuple(d) for d in draws}) == 4
+
+
+def test_ranks_share_one_batch(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [40]), Window(2, 2))
+    joined = windows.draw(12, seed=0, step=7)
+    parts = [windows.draw(4, seed=0, step=7, rank=rank, world_size=3) for rank in range(3)]
+    assert np.array_equal(np.concatenate(parts), joined)
+
+
+def store_of(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
+    """One episode per palette; frame t is all of colour t."""
+    with open_writer(path, INFO) as writer:
+        for number, palette in enumerate(palettes):
+            frames = np.broadcast_to(np.array(palette, np.uint8)[:, None, None], (len(palette), 6, 8, 3))
+            recorder = EpisodeRecorder()
+            recorder.start(frames[0])
+            for frame in frames[1:]:
+                recorder.step(0, 0.0, frame)
+            writer.add(recorder.finish(number=number, seed=0, terminated=True, truncated=False))
+    return EpisodeStore.open(path)
+
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> None:
+    store = store_of(tmp_path, [[RED, GREEN], [BLUE, RED], [GREEN, BLUE]])
+    windows = Windows(store, Window(1, 1))
+    batch = windows.batch(np.arange(3))
+    assert batch.palette is not None
+    assert batch.palette.tolist() == [list(RED), list(GREEN), list(BLUE)]
+    assert batch.frames[:, :, 0, 0].tolist() == [[0, 1], [2, 0], [1, 2]]
+    rgb = Windows(store, Window(1, 1), rgb=True).batch(np.arange(3))
+    assert rgb.palette is None
+    assert np.array_equal(rgb.frames, colorize(batch.frames, batch.palette))
+
+
+def test_a_store_of_too_many_colors_gives_rgb(tmp_path: Path) -> None:
+    palettes = [[(e, t, 7) for t in range(200)] for e in range(2)]
+    store = store_of(tmp_path, palettes)
+    assert store.palette is None
+    batch = Windows(store, Window(1, 1)).batch(np.array([0, 199 + 5]))
+    assert batch.frames.shape == (2, 2, 6, 8, 3)
+    assert batch.frames[:, :, 0, 0].tolist() == [[[0, 0, 7], [0, 1, 7]], [[1, 5, 7], [1, 6, 7]]]
+
+
+@pytest.mark.parametrize(("context", "horizon"), [(0, 1), (1, -1)])
+def test_impossible_windows_are_refused(context: int, horizon: int) -> None:
+    with pytest.raises(UserError, match="is not possible"):
+        Window(context, horizon)

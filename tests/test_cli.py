@@ -1,0 +1,86 @@
+"""The command line as a user meets it: one line and exit code 2 for a mistake, no traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acvp.cli import main
+from tests.data.answers import answer_store
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "acvp.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_record_look_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "toy"
+    assert main(["collect", "--env-id", "toy", "--frames", "200", "--out", str(store), "--seed", "3"]) == 0
+    assert "acvp/Toy-v0" in capsys.readouterr().out
+    assert main(["data", "info", str(store)]) == 0
+    assert "sticky-random, ε = 0.3, seed 3" in capsys.readouterr().out
+    assert (store / "contact-sheet.png").stat().st_size > 1000
+    assert main(["data", "verify", str(store), "--replay"]) == 0
+    assert "every frame replayed, nothing wrong" in capsys.readouterr().out
+
+
+def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer_store(tmp_path / "s", [5, 5, 5])
+    for number in (0, 2):
+        part = tmp_path / "s" / "episodes" / f"{number:06d}.safetensors"
+        part.write_bytes(part.read_bytes()[:-1])
+    assert main(["data", "verify", str(tmp_path / "s")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["collect", "--env-id", "freewey", "--out", "x"], "unknown environment 'freewey'"),
+        (["collect", "--env-id", "CartPole-v1", "--out", "x"], "not images"),
+        (["collect", "--env-id", "toy", "--out", "x", "--policy", "clever"], "unknown policy 'clever'"),
+        (["collect", "--env-id", "toy", "--out", "x", "--import", "no_such_module"], "no_such_module"),
+        (["collect", "--env-id", "toy", "--out", "x", "--epsilon", "2"], "--epsilon 2.0"),
+        (["collect", "--env-id", "toy", "--out", "/proc/x"], "/proc/x"),
+        (["data", "info", "nowhere"], "nowhere: no such folder"),
+        (["data", "verify", "."], "is not a store of acvp"),
+    ],
+)
+def test_mistakes_get_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("acvp: ")
+    assert message in printed.err
+    assert printed.out == ""
+
+
+def test_a_mistake_leaves_no_folder(tmp_path: Path) -> None:
+    assert main(["collect", "--env-id", "nothing", "--out", str(tmp_path / "x")]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_options_exit_with_2() -> None:
+    done = run("collect", "--env-id", "toy")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_help_teaches() -> None:
+    text = run("collect", "--help").stdout
+    for words in ("--env-id", "--policy", "sticky-random", "--epsilon", "(default: 0.3)", "--workers", "--seed"):
+        assert words in text
+
+
+def test_recording_does_not_import_torch() -> None:
+    code = "import sys, acvp.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
