@@ -1,0 +1,164 @@
+"""One .npz file per episode, as numpy.savez_compressed would write it.
+
+frames (T + 1, H, W, 3) uint8      actions (T,) integers             both required
+rewards (T,)  terminated (T,)  truncated (T,)  lives (T + 1,)  seed ()  env_id ()  action_meanings (A,)
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.episode import Episode
+from acvp.data.exchange import npy
+from acvp.data.exchange.outlet import new_folder, pieces
+from acvp.data.exchange.plays import Play, Recording, Source, checked_actions, highest_action, numbers_of
+from acvp.data.palette import Frame
+from acvp.data.part import MAX_SIDE
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+
+MAX_SEED = 2**63
+
+
+def read(source: Path) -> dict[str, Source]:
+    """What to import from one .npz file or a folder of them."""
+    files = [source] if source.is_file() else sorted(source.glob("*.npz"))
+    if not files:
+        raise UserError(f"{source}: no .npz files there; give one, or a folder of them")
+    plays = [_play(file, number) for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)]
+    action_count, action_at = highest_action((play.place, play.actions) for play in plays if play.actions is not None)
+    with npy.opened(files[0]) as archive:
+        _, height, width, _ = npy.read_header(archive, "frames").shape
+        env_id, meanings = _text(archive, "env_id"), _text(archive, "action_meanings")
+    found = Source(
+        plays=plays,
+        env_id=env_id[0] if env_id else source.resolve().with_suffix("").name,
+        frame_shape=(height, width, 3),
+        action_count=action_count,
+        action_at=action_at,
+        action_meanings=meanings if meanings and len(meanings) >= action_count else None,
+    )
+    return {"": found}
+
+
+def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> None:
+    """Write every episode to a file of its own in the folder `out`."""
+    with new_folder(out) as folder:
+        for episode in store:
+            with zipfile.ZipFile(folder / f"episode_{episode.header.number:06d}.npz", "w") as archive:
+                _write_frames(archive, episode, advance)
+                for name, array in _small_arrays(store, episode).items():
+                    with archive.open(_member(name), "w") as stream:
+                        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def _play(file: Path, number: int) -> Play:
+    with npy.opened(file) as archive:
+        missing = {"frames", "actions"} - npy.names(archive)
+        if missing:
+            raise UserError(f"{file}: it has no array {min(missing)}; an episode needs frames and actions")
+        frames = npy.read_header(archive, "frames")
+        _check_frames(file, frames)
+        values = _series(file, archive, "actions", "iu", frames.shape[0] - 1)
+        assert values is not None
+    return Play(
+        number=number,
+        place=str(file),
+        frame_count=frames.shape[0],
+        actions=checked_actions(values, lambda i: f"{file}: actions[{i}]"),
+        read=partial(_record, file),
+    )
+
+
+def _check_frames(file: Path, frames: npy.Header) -> None:
+    count, *sides, channels = frames.shape if len(frames.shape) == 4 else (0, 0, 0, 0)
+    possible = count > 0 and all(1 <= side <= MAX_SIDE for side in sides)
+    if frames.dtype != np.uint8 or channels != 3 or frames.fortran or not possible:
+        order = " in Fortran order" if frames.fortran else ""
+        raise UserError(
+            f"{file}: its frames are {frames.dtype} {frames.shape}{order}; expected uint8 (T + 1, height, width, 3) in C "
+            f"order, sides up to {MAX_SIDE}"
+        )
+
+
+def _record(file: Path) -> Recording:
+    with npy.opened(file) as archive:
+        steps = npy.read_header(archive, "frames").shape[0] - 1
+        actions = _series(file, archive, "actions", "iu", steps)
+        rewards = _series(file, archive, "rewards", "iufb", steps)
+        lives = _series(file, archive, "lives", "iu", steps + 1)
+        terminated = _series(file, archive, "terminated", "b", steps)
+        truncated = _series(file, archive, "truncated", "b", steps)
+        seed = int(npy.read_array(archive, "seed").reshape(-1)[:1].sum()) if "seed" in npy.names(archive) else 0
+    assert actions is not None
+    known_end = steps > 0 and (terminated is not None or truncated is not None)
+    return Recording(
+        frames=_frames(file),
+        actions=actions.astype(np.int64),
+        rewards=None if rewards is None else rewards.astype(np.float32),
+        lives=None if lives is None else lives.astype(np.int16),
+        seed=seed % MAX_SEED,
+        terminated=known_end and terminated is not None and bool(terminated[-1]),
+        truncated=not known_end or (truncated is not None and bool(truncated[-1])),
+    )
+
+
+def _frames(file: Path) -> Generator[Frame, None, None]:
+    with npy.opened(file) as archive:
+        yield from npy.rows(archive, "frames")
+
+
+def _series(file: Path, archive: zipfile.ZipFile, name: str, kinds: str, length: int) -> NDArray[Any] | None:
+    """A (length,) array of one of the kinds of type, or None where there is none."""
+    if name not in npy.names(archive):
+        return None
+    array = npy.read_array(archive, name)
+    if array.dtype.kind not in kinds or array.shape != (length,):
+        kind = {"iu": "integers", "b": "booleans"}.get(kinds, "numbers")
+        raise UserError(f"{file}: its {name} are {array.dtype} {array.shape}; expected {length} {kind} for its frames")
+    return array
+
+
+def _text(archive: zipfile.ZipFile, name: str) -> tuple[str, ...] | None:
+    if name not in npy.names(archive):
+        return None
+    return tuple(str(one) for one in npy.read_array(archive, name).reshape(-1).tolist()) or None
+
+
+def _write_frames(archive: zipfile.ZipFile, episode: Episode, advance: Callable[[int], None]) -> None:
+    shape = (len(episode), episode.header.height, episode.header.width, 3)
+    with archive.open(_member("frames"), "w", force_zip64=True) as stream:
+        header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for piece in pieces(episode):
+            stream.write(piece.tobytes())
+            advance(len(piece))
+
+
+def _small_arrays(store: EpisodeStore, episode: Episode) -> dict[str, NDArray[Any]]:
+    header, steps = episode.header, len(episode.actions)
+    last = np.arange(steps) == steps - 1
+    return {
+        "actions": episode.actions,
+        "rewards": episode.rewards,
+        "terminated": last & header.terminated,
+        "truncated": last & header.truncated,
+        "lives": episode.lives,
+        "seed": np.array(header.seed, np.int64),
+        "env_id": np.array(store.info.env_id),
+        "action_meanings": np.array(store.info.action_meanings),
+    }
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """A zip entry without a time, so that equal episodes give equal files."""
+    entry = zipfile.ZipInfo(f"{name}.npy")
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
