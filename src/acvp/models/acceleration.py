@@ -1,24 +1,47 @@
 """Optional speed: compiled networks and bfloat16 arithmetic, where the machine has them."""
 
+import subprocess
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 import torch
 
 from acvp.models.predictor import Predictor
 
+_TRIAL = """
+import torch
+a = torch.ones(256, 256, dtype=torch.bfloat16)
+x = torch.ones(4, 32, 16, 16, dtype=torch.bfloat16, requires_grad=True)
+w = torch.ones(32, 32, 4, 4, dtype=torch.bfloat16, requires_grad=True)
+torch.nn.functional.conv2d(x, w, stride=2).sum().backward()
+torch.nn.functional.conv_transpose2d(x, w, stride=2).sum().backward()
+assert (a @ a)[0, 0] == 256
+"""
 
-def compile_networks(predictor: Predictor) -> None:
-    """Compile the encoder and decoder in place with torch.compile; needs a C++ compiler; state-dict names stay."""
+
+def compile_networks(predictor: Predictor, backend: str = "inductor") -> None:
+    """Compile the encoder and decoder in place with torch.compile; on a CPU it needs a C++ compiler."""
     for name in ("encoder", "decoder"):
         network = getattr(predictor, name, None)
         if isinstance(network, torch.nn.Module):
-            network.compile()
+            network.compile(backend=backend)
+
+
+@cache
+def cpu_has_bfloat16() -> bool:
+    """Return whether bfloat16 runs on this CPU, tried in a process of its own.
+
+    Some virtual machines announce AMX and then kill the process that uses it, so asking for the flag is not enough.
+    """
+    return subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False).returncode == 0
 
 
 def bfloat16(device: torch.device, *, enabled: bool = True) -> AbstractContextManager[object]:
-    """Return a context in which convolutions and products run in bfloat16; refuse a device that has none."""
+    """Return a context in which convolutions and products run in bfloat16; refuse a device that cannot."""
     if not enabled:
         return nullcontext()
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise ValueError(f"{torch.cuda.get_device_name(device)} has no bfloat16; train in float32 instead")
+    works = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type != "cpu" or cpu_has_bfloat16()
+    if not works:
+        raise ValueError(f"bfloat16 does not run on this {device.type}; use float32 (enabled=False)")
     return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -39,7 +39,7 @@ class _SubPixelForward(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stride: int, pad: Pair) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.stride, ctx.pad = stride, pad
-        return sub_pixel_deconvolution(x, weight, bias, stride, pad)
+        return sub_pixel_deconvolution(x, weight, bias, stride, pad).clone()  # a view must not leave a Function
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -1,0 +1,62 @@
+"""Small predictors of every kind for the tests, and random inputs for them."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from acvp.models import (
+    AnyConfig,
+    CopyLastFrameConfig,
+    FeedforwardConfig,
+    MeanFrameConfig,
+    MlpConfig,
+    NoActionConfig,
+    Predictor,
+    RecurrentConfig,
+    build_predictor,
+)
+
+ACTIONS = 3
+FRAME = (18, 12, 2)  # height, width, channels all different
+SIZES: dict[str, Any] = {
+    "actions": ACTIONS, "frame": FRAME, "channels": (6, 5), "kernels": (4, 4), "pads": ((0, 1), (1, 0)),
+    "strides": (2, 2), "decoder_channels": (5,), "hidden": 10,
+}  # fmt: skip
+MLP: dict[str, Any] = {"actions": ACTIONS, "frame": FRAME, "hidden": (6, 8, 10, 7)}
+
+LEARNED: dict[str, AnyConfig] = {
+    "feedforward": FeedforwardConfig(**SIZES, factors=9),
+    "feedforward-tensor": FeedforwardConfig(**SIZES, transform="tensor"),
+    "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, outcome_heads=True),
+    "recurrent": RecurrentConfig(**SIZES, factors=9, context=5),
+    "recurrent-tensor-heads": RecurrentConfig(**SIZES, transform="tensor", context=5, outcome_heads=True),
+    "no-action": NoActionConfig(**SIZES),
+    "no-action-heads": NoActionConfig(**SIZES, outcome_heads=True),
+    "mlp": MlpConfig(**MLP),
+    "mlp-heads": MlpConfig(**MLP, outcome_heads=True),
+}
+EVERY: dict[str, AnyConfig] = LEARNED | {
+    "copy-last-frame": CopyLastFrameConfig(actions=ACTIONS, frame=FRAME),
+    "mean-frame": MeanFrameConfig(actions=ACTIONS, frame=FRAME),
+}
+
+
+def seeded(seed: int) -> torch.Generator:
+    """Return a generator with a seed."""
+    return torch.Generator().manual_seed(seed)
+
+
+def small_predictor(name: str, seed: int = 1) -> Predictor:
+    """Return a small predictor with a mean image that is not zero."""
+    predictor = build_predictor(EVERY[name], seeded(seed))
+    predictor.normaliser.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
+    return predictor
+
+
+def random_window(predictor: Predictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
+    """Return normalised frames (B, context + K, C, H, W) and action indices (B, context + K - 1)."""
+    height, width, channels = FRAME
+    times = predictor.context + predict
+    frames = torch.randn(rows, times, channels, height, width, generator=seeded(seed))
+    return frames, torch.randint(0, ACTIONS, (rows, times - 1), generator=seeded(seed))
