@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from acvp.data.palette import colorize
 from acvp.data.recorder import EpisodeRecorder
 from acvp.data.store import EpisodeStore
+from acvp.data.views import RGB
 from acvp.data.windows import Window, WindowBatch, Windows, stream
 from acvp.data.writer import open_writer
 from acvp.errors import UserError
@@ -103,7 +104,7 @@ def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> 
     assert batch.palette is not None
     assert batch.palette.tolist() == [list(RED), list(GREEN), list(BLUE)]
     assert batch.frames[:, :, 0, 0].tolist() == [[0, 1], [2, 0], [1, 2]]
-    rgb = Windows(store, Window(1, 1), rgb=True).batch(np.arange(3))
+    rgb = Windows(store, Window(1, 1), RGB).batch(np.arange(3))
     assert rgb.palette is None
     assert np.array_equal(rgb.frames, colorize(batch.frames, batch.palette))
 

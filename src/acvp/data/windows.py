@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.palette import Palette, colorize, translation
+from acvp.data.palette import Palette, translation
 from acvp.data.store import EpisodeStore
+from acvp.data.views import View
 from acvp.errors import UserError
 from acvp.seeding import generator
 
@@ -43,7 +44,7 @@ class WindowBatch(NamedTuple):
     """Windows side by side: frames[:, t], actions[:, t] → frames[:, t + 1]."""
 
     frames: NDArray[np.uint8]
-    """(B, L, H, W) indices into `palette`, or (B, L, H, W, 3) RGB where that is None."""
+    """(B, L, H, W) indices into `palette`, or (B, L, H, W, channels) pixels where that is None."""
     actions: NDArray[np.int64]
     """(B, L - 1)"""
     rewards: NDArray[np.float32]
@@ -56,10 +57,9 @@ class WindowBatch(NamedTuple):
 class Windows:
     """All windows of one shape in a store; number k stands for one place, k from 0 to len(windows) - 1."""
 
-    def __init__(self, store: EpisodeStore, window: Window, *, rgb: bool = False) -> None:
-        """`rgb` gives colours even where the store has a palette."""
-        self.store, self.window = store, window
-        self.rgb = rgb or store.palette is None
+    def __init__(self, store: EpisodeStore, window: Window, view: View | None = None) -> None:
+        """Without a view frames come as they are stored: indices where the store has a palette, which is fastest."""
+        self.store, self.window, self.view = store, window, view
         legal = [max(0, entry.frames - window.length + 1) for entry in store.entries]
         self.left_out = legal.count(0)
         """Episodes too short for the window."""
@@ -105,9 +105,9 @@ class Windows:
             if length > 1:
                 ends[row, -1] = episode.header.terminated and stop == len(episode)
         palette = self.store.palette
-        if self.rgb and palette is not None:
-            return WindowBatch(colorize(frames, palette), actions, rewards, ends, None)
-        return WindowBatch(frames, actions, rewards, ends, palette)
+        if self.view is None:
+            return WindowBatch(frames, actions, rewards, ends, palette)
+        return WindowBatch(self.view.apply(frames, palette), actions, rewards, ends, None)
 
     def _decode(self, position: int, episode: Episode, start: int, out: NDArray[np.uint8]) -> None:
         """The frames in the store's palette, or as RGB where the store has none."""

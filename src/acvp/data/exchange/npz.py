@@ -83,8 +83,8 @@ def _check_frames(file: Path, frames: npy.Header) -> None:
     if frames.dtype != np.uint8 or channels != 3 or frames.fortran or not possible:
         order = " in Fortran order" if frames.fortran else ""
         raise UserError(
-            f"{file}: its frames are {frames.dtype} {frames.shape}{order}; expected uint8 (T + 1, height, width, 3) in C "
-            f"order, sides up to {MAX_SIDE}"
+            f"{file}: its frames are {frames.dtype} {frames.shape}{order}; expected uint8 (T + 1, height, width, 3) "
+            f"in C order, sides up to {MAX_SIDE}"
         )
 
 
