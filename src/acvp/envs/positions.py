@@ -33,14 +33,16 @@ def _space_invaders(ram: Ram) -> Position:
 
 
 def _qbert(ram: Ram) -> Position:
-    """Bytes 67 and 43: Q*bert's row and column; byte 115: 2 falling or lost; byte 81: frames to wait for the next life.
+    """Bytes 67 and 43: Q*bert's row and column; byte 59: not 0 when it has missed the pyramid; byte 115: 2 when lost;
+    byte 81: frames to wait for the next life.
 
     The screen lags behind the RAM, so the row is mended by the direction of the hop: byte 82 is 26 in a hop up and 255
     in a hop down, byte 55 its clock, which runs down.
     """
     row, hop, clock = int(ram[67]), int(ram[82]), int(ram[55])
     on_screen = 20 <= row < 200
-    if ram[115] == 2 or ram[81] != 0 or not on_screen:
+    lost = ram[59] != 0 or ram[115] == 2
+    if lost or ram[81] != 0 or not on_screen:
         return None
     rising = (hop == 26 and clock > 10) or (hop == 255 and clock > 248)
     falling = (hop == 26 and clock < 6) or (hop == 255 and clock <= 248)
