@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -17,6 +17,7 @@ from tyro.conf import Positional, subcommand
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
 from acvp.errors import UserError
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -45,12 +46,53 @@ class VerifyConfig:
     """Also play all stored actions again and compare every frame (about the time of the recording)."""
 
 
-DataVerb = Annotated[InfoConfig, subcommand("info")] | Annotated[VerifyConfig, subcommand("verify")]
+FormatName = Literal["authors", "minari", "npz", "video"]
+
+
+@dataclass(frozen=True)
+class ImportConfig:
+    """Bring episodes from elsewhere into a store; a source with train and test folders gives two stores."""
+
+    source: Positional[Path]
+    """File, folder, or id of a Minari dataset."""
+    format: FormatName
+    """authors: PNG folders with act.log; minari: a dataset's folder or id; npz: an archive per episode; video: a video
+    file with a CSV of actions per episode."""
+    out: Path
+    """Folder of the new store."""
+    env_id: str | None = None
+    """Game the frames are of, where it is installed: gives the names of the actions; None: the source's name."""
+    actions: int | None = None
+    """Number of actions; None: the game's, or one more than the highest action there is."""
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Write a store's episodes in another format."""
+
+    store: Positional[Path]
+    """Folder of the store."""
+    format: FormatName
+    """See acvp data import."""
+    out: Path
+    """New folder."""
+    test_fraction: float | None = None
+    """authors: share of the frames that goes to test/; None: all to train/."""
+    dataset_id: str | None = None
+    """minari: id of the dataset, such as acvp/freeway-v0; None: made from the game's name."""
+
+
+DataVerb = (
+    Annotated[InfoConfig, subcommand("info")]
+    | Annotated[VerifyConfig, subcommand("verify")]
+    | Annotated[ImportConfig, subcommand("import")]
+    | Annotated[ExportConfig, subcommand("export")]
+)
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Look after stores: info, verify."""
+    """Look after stores: info, verify, import, export."""
 
     verb: DataVerb
 
@@ -127,10 +169,47 @@ def run_verify(config: VerifyConfig) -> int:
     return EXIT_OK
 
 
+def run_import(config: ImportConfig) -> int:
+    """acvp data import."""
+    from acvp.data.exchange import FORMATS, import_store
+
+    actions: int | tuple[str, ...] | None = config.actions
+    env_id = config.env_id
+    if env_id is not None and actions is None:
+        with make_game(env_id) as game:
+            env_id, actions = game.env_id, game.action_meanings
+    with _counting("importing", "frames") as show:
+        stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
+    for store in stores:
+        out.print(repr(store), markup=False)
+    if FORMATS[config.format].unknown:
+        out.print(f"note: {FORMATS[config.format].unknown}", markup=False)
+    return EXIT_OK
+
+
+def run_export(config: ExportConfig) -> int:
+    """acvp data export."""
+    from acvp.data.exchange import FORMATS, export_store
+    from acvp.data.split import split_positions
+
+    store = EpisodeStore.open(config.store)
+    train = test = None
+    if config.test_fraction is not None:
+        train, test = split_positions(store, test_fraction=config.test_fraction)
+    with _counting("exporting", "frames") as show:
+        export_store(
+            config.format, store, config.out, train=train, test=test, dataset_id=config.dataset_id, progress=show
+        )
+    out.print(f"written to {config.out}; note: {FORMATS[config.format].lost}", markup=False)
+    return EXIT_OK
+
+
 RUN: dict[type[Any], Callable[[Any], int]] = {
     CollectConfig: run_collect,
     InfoConfig: run_info,
     VerifyConfig: run_verify,
+    ImportConfig: run_import,
+    ExportConfig: run_export,
 }
 
 
@@ -147,9 +226,9 @@ def _replay(store: EpisodeStore) -> list[str]:
 
 
 @contextmanager
-def _counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts episodes."""
-    with _progress("episodes") as bar:
+def _counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts what is done."""
+    with _progress(units) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

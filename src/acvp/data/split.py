@@ -14,6 +14,12 @@ from acvp.errors import UserError
 
 def split(store: EpisodeStore, *, test_fraction: float = 0.1, seed: int = 0) -> tuple[EpisodeStore, EpisodeStore]:
     """(train, test); test gets whole plays, drawn by their hash, until it has `test_fraction` of the frames."""
+    train, test = split_positions(store, test_fraction=test_fraction, seed=seed)
+    return store.subset(train), store.subset(test)
+
+
+def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0) -> tuple[list[int], list[int]]:
+    """Positions of the train and of the test episodes."""
     if not 0.0 < test_fraction < 1.0:
         raise UserError(f"test fraction {test_fraction}: it must lie between 0 and 1")
     plays: dict[str, list[int]] = {}
@@ -30,8 +36,7 @@ def split(store: EpisodeStore, *, test_fraction: float = 0.1, seed: int = 0) -> 
         if test and sum(store.entries[i].frames for i in test) >= test_fraction * store.frames:
             break
         test.extend(plays[opening])
-    train = sorted(set(range(len(store))) - set(test))
-    return store.subset(train), store.subset(sorted(test))
+    return sorted(set(range(len(store))) - set(test)), sorted(test)
 
 
 def find_leaks(train: EpisodeStore, test: EpisodeStore) -> list[tuple[int, int]]:
