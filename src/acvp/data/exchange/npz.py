@@ -56,7 +56,7 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> Non
                 _write_frames(archive, episode, advance)
                 for name, array in _small_arrays(store, episode).items():
                     with archive.open(_member(name), "w") as stream:
-                        np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+                        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
 
 def _play(file: Path, number: int) -> Play:

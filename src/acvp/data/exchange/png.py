@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ def read_png(file: Path) -> Frame:
     try:
         data = file.read_bytes()
         _check_header(file, data)  # before Pillow makes room for the pixels
+        _check_chunks(data)  # Pillow lets some damage pass
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             return np.asarray(_opaque(file, image))
     except (OSError, ValueError, SyntaxError) as error:
@@ -45,6 +47,19 @@ def _check_header(file: Path, data: bytes) -> None:
         raise UserError(f"{file}: {height}×{width} pixels; sides from 1 to {MAX_SIDE} are possible")
     if bits > 8:
         raise UserError(f"{file}: {bits} bits a channel; frames have 8: convert it")
+
+
+def _check_chunks(data: bytes) -> None:
+    """Compare the checksum of every chunk up to the last one."""
+    position, name = len(_SIGNATURE), b""
+    while name != b"IEND":
+        if position + 12 > len(data):
+            raise ValueError("it ends too early")
+        length, name = struct.unpack_from(">I4s", data, position)
+        end = position + 8 + length
+        if data[end : end + 4] != zlib.crc32(data[position + 4 : end]).to_bytes(4, "big"):
+            raise ValueError(f"its chunk {name!r} is damaged")
+        position = end + 4
 
 
 def _opaque(file: Path, image: Image.Image) -> Image.Image:
