@@ -21,6 +21,7 @@ from acvp.data.recorder import MAX_ACTIONS, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.workers import LocalWorker, PlayEpisode, WorkerProcesses
 from acvp.data.writer import StoreWriter, open_writer
+from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.seeding import derived_seed, generator
@@ -30,6 +31,9 @@ Progress = Callable[[int, int], None]
 
 MAX_DECISIONS = 27_000
 """No episode is longer: what Atari's own limit, half an hour of play, comes to at four frames a decision."""
+
+GOAL_NAME = ".collecting"
+"""Holds the number of frames asked for while a collection is not finished, so that a later one knows of surplus."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,10 @@ def collect(config: CollectConfig, progress: Progress = lambda frames, size: Non
     with open_writer(config.out, _describe(config, player.game)) as writer:
         _report(writer, progress)
         if _enough(writer.entries, config.frames) is None:
+            write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
             _fill(writer, config, player, progress)
+        _drop_surplus(writer, config)
+        _report(writer, progress)
     player.game.close()
     return EpisodeStore.open(config.out)
 
@@ -144,7 +151,7 @@ def _fill(writer: StoreWriter, config: CollectConfig, player: PlayEpisode, progr
     there = {entry.number for entry in writer.entries}
     missing = (number for number in count() if number not in there)
     try:
-        while (episodes := _enough(writer.entries, config.frames)) is None:
+        while _enough(writer.entries, config.frames) is None:
             for _ in range(workers.free):
                 workers.submit(next(missing))
             for episode in workers.collect():
@@ -152,8 +159,15 @@ def _fill(writer: StoreWriter, config: CollectConfig, player: PlayEpisode, progr
             _report(writer, progress)
     finally:
         workers.close()
-    writer.remove_from(episodes)
-    _report(writer, progress)
+
+
+def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
+    """Take away what a collection, this one or a killed one, recorded beyond its frames; a finished store has none."""
+    file, episodes = config.out / GOAL_NAME, _enough(writer.entries, config.frames)
+    goal = file.read_bytes()[:20] if file.exists() else b""
+    if episodes is not None and goal.isdigit() and int(goal) <= config.frames:
+        writer.remove_from(episodes)
+        file.unlink()
 
 
 def _enough(entries: list[IndexEntry], frames: int) -> int | None:
