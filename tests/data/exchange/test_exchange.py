@@ -18,10 +18,6 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def stop_at(frame: int) -> "Stopper":
-    return Stopper(frame)
-
-
 class Stopper:
     """A progress callback that stops the import at a frame, as ctrl-C would."""
 
@@ -36,7 +32,7 @@ class Stopper:
 @pytest.mark.parametrize("frame", [1, 4, 5, 9, 12, 15])
 def test_a_stopped_import_goes_on(source: Path, tmp_path: Path, frame: int) -> None:
     with pytest.raises(KeyboardInterrupt):
-        import_store("npz", source, tmp_path / "out", progress=stop_at(frame))
+        import_store("npz", source, tmp_path / "out", progress=Stopper(frame))
     kept = [entry.number for entry in EpisodeStore.open(tmp_path / "out").entries]
     assert kept == [number for number, last in enumerate((4, 9, 15)) if last < frame]
     (resumed,) = import_store("npz", source, tmp_path / "out")
@@ -96,7 +92,7 @@ def test_a_failed_export_leaves_nothing(format: str, tmp_path: Path) -> None:
     store = simple_store(tmp_path / "store", [4, 5, 6])
     before = sorted(tmp_path.iterdir())
     with pytest.raises(KeyboardInterrupt):
-        export_store(format, store, tmp_path / "out", progress=stop_at(9))
+        export_store(format, store, tmp_path / "out", progress=Stopper(9))
     assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file() or p.name.startswith(".")]
     assert sorted(p for p in tmp_path.iterdir() if p.name != "out") == before
     export_store(format, store, tmp_path / "out")

@@ -102,6 +102,8 @@ DAMAGE: dict[str, tuple[bytes, str]] = {
         r"rewards are float64 \(1,\); expected 4 numbers",
     ),
     "ends": (saved(frames=FRAMES, actions=ACTIONS, terminated=ACTIONS), "terminated are int64"),
+    "seed": (saved(frames=FRAMES, actions=ACTIONS, seed=-1), "its seed is int64"),
+    "seeds": (saved(frames=FRAMES, actions=ACTIONS, seed=[1, 2]), r"its seed is int64 \(2,\); expected one number"),
     "bomb": (members(frames=raw("(10**9, 4, 6, 3)"), actions=GOOD_ACTIONS), "cannot be read as npz"),
     "many": (members(frames=raw("(1000000000, 4, 6, 3)"), actions=GOOD_ACTIONS), "expected 999999999 integers"),
     "vast": (members(frames=raw("(5, 99999, 99999, 3)"), actions=GOOD_ACTIONS), "sides up to 4096"),

@@ -35,18 +35,7 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError,
 
 def read(source: Path) -> dict[str, Source]:
     """What to import from a dataset, given by its folder or its id."""
-    storage_class = _minari().MinariStorage
-    folder = _dataset_folder(source)
-    try:
-        told = storage_class.read_raw_metadata(folder)
-        if not {"observation_space", "action_space"} <= told.keys():
-            raise ValueError("its metadata has no spaces")  # Minari would run the environment to find them
-        storage = storage_class.read(folder)
-        lengths = [int(one["total_steps"]) for one in storage.get_episode_metadata(range(storage.total_episodes))]
-    except (*_DAMAGE, ImportError) as error:
-        raise UserError(f"{source}: cannot be read as a Minari dataset ({type(error).__name__}: {error})") from error
-    if not lengths:
-        raise UserError(f"{source}: a Minari dataset without episodes; there is nothing to import")
+    storage, told, lengths = _open(source)
     shape, action_count = _frame_shape(source, storage.observation_space), _action_count(source, storage.action_space)
     plays = [
         Play(
@@ -124,6 +113,23 @@ def _minari() -> _Minari:
         return _Minari()
     except ImportError as error:
         raise UserError(_NO_MINARI) from error
+
+
+def _open(source: Path) -> tuple[Any, dict[str, Any], list[int]]:
+    """Minari's storage, its metadata, and how many steps each episode has."""
+    storage_class = _minari().MinariStorage
+    folder = _dataset_folder(source)
+    try:
+        told = storage_class.read_raw_metadata(folder)
+        if not {"observation_space", "action_space"} <= told.keys():
+            raise ValueError("its metadata has no spaces")  # Minari would run the environment to find them
+        storage = storage_class.read(folder)
+        lengths = [int(one["total_steps"]) for one in storage.get_episode_metadata(range(storage.total_episodes))]
+    except (*_DAMAGE, ImportError) as error:
+        raise UserError(f"{source}: cannot be read as a Minari dataset ({type(error).__name__}: {error})") from error
+    if not lengths:
+        raise UserError(f"{source}: a Minari dataset without episodes; there is nothing to import")
+    return storage, told, lengths
 
 
 def _dataset_folder(source: Path) -> Path:

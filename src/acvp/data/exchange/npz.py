@@ -24,8 +24,6 @@ from acvp.data.part import MAX_SIDE
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 
-MAX_SEED = 2**63
-
 
 def read(source: Path) -> dict[str, Source]:
     """What to import from one .npz file or a folder of them."""
@@ -96,7 +94,7 @@ def _record(file: Path) -> Recording:
         lives = _series(file, archive, "lives", "iu", steps + 1)
         terminated = _series(file, archive, "terminated", "b", steps)
         truncated = _series(file, archive, "truncated", "b", steps)
-        seed = int(npy.read_array(archive, "seed").reshape(-1)[:1].sum()) if "seed" in npy.names(archive) else 0
+        seed = _seed(file, archive)
     assert actions is not None
     known_end = steps > 0 and (terminated is not None or truncated is not None)
     return Recording(
@@ -104,7 +102,7 @@ def _record(file: Path) -> Recording:
         actions=actions.astype(np.int64),
         rewards=None if rewards is None else rewards.astype(np.float32),
         lives=None if lives is None else lives.astype(np.int16),
-        seed=seed % MAX_SEED,
+        seed=seed,
         terminated=known_end and terminated is not None and bool(terminated[-1]),
         truncated=not known_end or (truncated is not None and bool(truncated[-1])),
     )
@@ -124,6 +122,15 @@ def _series(file: Path, archive: zipfile.ZipFile, name: str, kinds: str, length:
         kind = {"iu": "integers", "b": "booleans"}.get(kinds, "numbers")
         raise UserError(f"{file}: its {name} are {array.dtype} {array.shape}; expected {length} {kind} for its frames")
     return array
+
+
+def _seed(file: Path, archive: zipfile.ZipFile) -> int:
+    if "seed" not in npy.names(archive):
+        return 0
+    array = npy.read_array(archive, "seed")
+    if array.dtype.kind not in "iu" or array.size != 1 or array.min() < 0:
+        raise UserError(f"{file}: its seed is {array.dtype} {array.shape}; expected one number from 0")
+    return int(array.item())
 
 
 def _text(archive: zipfile.ZipFile, name: str) -> tuple[str, ...] | None:
