@@ -9,9 +9,10 @@ import multiprocessing
 import signal
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -58,12 +59,13 @@ class WorkerProcesses:
     def __init__(self, make_player: MakePlayer, config: Any, count: int) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would share the emulator's and the lock's state
         self._workers: list[_Process] = []
-        for _ in range(count):
-            here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, make_player, config), daemon=True)
-            process.start()
-            there.close()
-            self._workers.append(_Process(process, here))
+        with _unheard_ctrl_c():
+            for _ in range(count):
+                here, there = context.Pipe()
+                process = context.Process(target=_work, args=(there, make_player, config), daemon=True)
+                process.start()
+                there.close()
+                self._workers.append(_Process(process, here))
 
     @property
     def free(self) -> int:
@@ -102,9 +104,23 @@ class WorkerProcesses:
         return parse(data)
 
 
+@contextmanager
+def _unheard_ctrl_c() -> Iterator[None]:
+    """Processes begun in here never hear ctrl-C, not even while they start up; this one hears it at the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover - Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # begun later, it would lift the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(pipe: Connection, make_player: MakePlayer, config: Any) -> None:
     """A worker's life: a number in, an episode out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle, where masks do not exist too
     play: PlayEpisode | None = None
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
