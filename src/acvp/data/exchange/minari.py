@@ -137,6 +137,12 @@ def _dataset_folder(source: Path) -> Path:
     for folder in (source, source / "data", root / source / "data"):
         if (folder / "metadata.json").is_file():
             return folder
+    below = [file.parent for file in sorted(source.glob("**/data/metadata.json"))] if source.is_dir() else []
+    if len(below) == 1:
+        return below[0]
+    if below:
+        names = ", ".join(str(folder.parent) for folder in below)
+        raise UserError(f"{source}: {len(below)} Minari datasets are in that folder; name one of {names}")
     raise UserError(
         f"{source}: no Minari dataset in that folder, nor of that id below {root}; `minari list local` names them"
     )
