@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from acvp.errors import UserError
 
@@ -28,6 +28,8 @@ SPARE_BYTES = 16 * 1024 * 1024
 LOCK_NAME = ".lock"
 HOLDER_NAME = ".writer.json"
 TEMPORARY_SUFFIX = ".tmp"
+HOLDER_SECONDS = 1.0
+"""How long a refused writer waits for the name of who holds the folder."""
 
 
 class DiskError(UserError):
@@ -45,7 +47,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise _disk_error(path, len(data), error) from error
-    sync_folder(path.parent)
+    _sync_names(path)
 
 
 def make_folder(path: Path) -> None:
@@ -63,19 +65,12 @@ def append_line(path: Path, line: str) -> None:
     data = line.encode() + b"\n"
     check_space(path, len(data))
     created = not path.exists()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        before = os.fstat(descriptor).st_size
-        try:
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
-        except OSError as error:
-            os.ftruncate(descriptor, before)
-            raise _disk_error(path, len(data), error) from error
-    finally:
-        os.close(descriptor)
+        _append_synced(path, data)
+    except OSError as error:
+        raise _disk_error(path, len(data), error) from error
     if created:
-        sync_folder(path.parent)
+        _sync_names(path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -91,7 +86,10 @@ def sync_folder(folder: Path) -> None:
 
 def check_space(path: Path, needed: int) -> None:
     """Refuse early when the disk cannot take `needed` bytes more."""
-    free = shutil.disk_usage(path.parent).free
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError as error:
+        raise _disk_error(path, needed, error) from error
     if free < needed + SPARE_BYTES:
         raise DiskError(
             f"{path}: not enough disk space: {needed:,} bytes needed and {SPARE_BYTES:,} kept spare, {free:,} free; "
@@ -105,16 +103,11 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
 
     The lock dies with its process, so kill -9 leaves none behind.
     """
-    lock = FileLock(folder / LOCK_NAME, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise UserError(
-            f"{folder} is being written by {_holder(folder)}; wait for it or choose another folder"
-        ) from error
+    lock = _acquire(folder)
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
+        with contextlib.suppress(OSError):  # without it a second writer is refused as well, only less politely
+            (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
         yield
     finally:
@@ -136,7 +129,11 @@ def unseal(data: bytes) -> dict[str, Any]:
     if not isinstance(sealed, dict) or "sha256" not in sealed:
         raise ValueError("no checksum inside")
     body = {key: value for key, value in sealed.items() if key != "sha256"}
-    if sealed["sha256"] != _digest(body) or seal(body) != data:
+    try:
+        intact = sealed["sha256"] == _digest(body) and seal(body) == data
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not intact:
         raise ValueError("its checksum does not match its text: the file is damaged or was edited by hand")
     return body
 
@@ -154,6 +151,28 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
+def _append_synced(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _sync_names(path: Path) -> None:
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        reason = error.strerror or error
+        raise DiskError(f"{path}: written, but its folder could not be synced to the disk: {reason}") from error
+
+
 def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -166,15 +185,48 @@ def _disk_error(path: Path, needed: int, error: OSError) -> DiskError:
     )
 
 
-def _holder(folder: Path) -> str:
+def _acquire(folder: Path) -> BaseFileLock:
+    """The lock of a folder; tries again for a moment while its holder has not told its name yet, or is just leaving."""
+    lock, deadline = FileLock(folder / LOCK_NAME, timeout=0), time.monotonic() + HOLDER_SECONDS
+    while True:
+        try:
+            lock.acquire()
+            return lock
+        except Timeout as error:
+            holder = _holder(folder)
+            if holder or time.monotonic() > deadline:
+                who = holder or "another process"
+                raise UserError(f"{folder} is being written by {who}; wait for it or choose another folder") from error
+        except OSError as error:
+            raise DiskError(f"{folder}: cannot be locked for writing: {error.strerror or error}") from error
+        time.sleep(0.02)
+
+
+def _holder(folder: Path) -> str | None:
+    """Who holds a folder, in words; None where nobody alive says so."""
     try:
         holder = json.loads((folder / HOLDER_NAME).read_text())
+        if holder["host"] == socket.gethostname() and not _is_alive(holder["pid"]):
+            return None  # killed: the one who has the lock now is about to put its own name there
         return f"process {holder['pid']} on {holder['host']} ({holder['command']}, since {holder['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":  # pragma: no cover - os.kill would end the process there
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
 
 
 def _remove_temporaries(folder: Path) -> None:
     """Clear what killed writers left: only the holder of the lock may, and it holds it now."""
     for leftover in folder.rglob(f".*{TEMPORARY_SUFFIX}"):
-        leftover.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # nobody reads it, and it may be a folder that is not ours
+            leftover.unlink()
