@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from acvp.cli import main
+from acvp.data.store import EpisodeStore
 from tests.data.answers import answer_store
 
 
@@ -24,6 +25,24 @@ def test_record_look_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (store / "contact-sheet.png").stat().st_size > 1000
     assert main(["data", "verify", str(store), "--replay"]) == 0
     assert "every frame replayed, nothing wrong" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["authors", "minari", "npz", "video"])
+def test_what_is_exported_can_be_imported(tmp_path: Path, format: str) -> None:
+    here, there, back = (str(tmp_path / name) for name in ("here", "there", "back"))
+    store = answer_store(Path(here), [40, 33, 50])
+    assert main(["data", "export", here, "--format", format, "--out", there]) == 0
+    assert main(["data", "import", there, "--format", format, "--out", back]) == 0
+    found = Path(back) / "train" if format == "authors" and (Path(back) / "train").exists() else Path(back)
+    assert {e.content for e in EpisodeStore.open(found).entries} == {e.content for e in store.entries}
+
+
+def test_an_export_can_be_split(tmp_path: Path) -> None:
+    here, there, back = (str(tmp_path / name) for name in ("here", "there", "back"))
+    answer_store(Path(here), [40] * 10)
+    assert main(["data", "export", here, "--format", "authors", "--out", there, "--test-fraction", "0.3"]) == 0
+    assert main(["data", "import", there, "--format", "authors", "--out", back, "--actions", "3"]) == 0
+    assert [len(EpisodeStore.open(Path(back) / side)) for side in ("train", "test")] == [7, 3]
 
 
 def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +63,7 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["collect", "--env-id", "toy", "--out", "x", "--import", "no_such_module"], "no_such_module"),
         (["collect", "--env-id", "toy", "--out", "x", "--epsilon", "2"], "--epsilon 2.0"),
         (["collect", "--env-id", "toy", "--out", "/proc/x"], "/proc/x"),
+        (["data", "import", "nowhere", "--format", "npz", "--out", "x"], "nowhere: no such file or folder"),
         (["data", "info", "nowhere"], "nowhere: no such folder"),
         (["data", "verify", "."], "is not a store of acvp"),
     ],
