@@ -1,6 +1,8 @@
 """Configurations survive JSON, predictors survive their state dict, and the speed options change no names."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -82,3 +84,17 @@ def test_compiling_changes_neither_results_nor_names(name: str) -> None:
     torch.testing.assert_close(compiled, plain)
     compiled.sum().backward()
     assert list(predictor.state_dict()) == names
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
+def test_kept_memory_is_not_faulted_in_again() -> None:
+    script = (
+        "import resource, torch\n"
+        "from acvp.models import keep_freed_memory\n"
+        "assert keep_freed_memory()\n"
+        "torch.zeros(1 << 24)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "torch.zeros(1 << 24)\n"  # 64 MB: 16,384 pages
+        "assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 1000\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

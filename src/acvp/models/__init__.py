@@ -1,6 +1,7 @@
 """The paper's section 3: predictors behind one interface; tensors only, nothing else of acvp."""
 
-from acvp.models.acceleration import bfloat16, compile_networks
+from acvp.models.about import About
+from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory
 from acvp.models.baselines import (
     CopyLastFrame,
     CopyLastFrameConfig,
@@ -12,6 +13,7 @@ from acvp.models.baselines import (
 from acvp.models.build import CONFIGS, AnyConfig, build_predictor, config_from_dict, config_to_dict
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
+from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.loss import squared_error_loss
 from acvp.models.normaliser import Normaliser
 from acvp.models.predictor import Predictions, Predictor, State, imagine, unroll
@@ -21,6 +23,7 @@ from acvp.models.transform import Outcome
 
 __all__ = [
     "CONFIGS",
+    "About",
     "ActionError",
     "AnyConfig",
     "ConfigError",
@@ -49,6 +52,9 @@ __all__ = [
     "config_from_dict",
     "config_to_dict",
     "imagine",
+    "keep_freed_memory",
+    "predictor_files",
+    "predictor_from_files",
     "rollout",
     "squared_error_loss",
     "unroll",

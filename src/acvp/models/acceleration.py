@@ -1,5 +1,6 @@
-"""Optional speed: compiled networks and bfloat16 arithmetic, where the machine has them."""
+"""Optional speed, where the machine has it: kept memory, compiled networks, bfloat16 arithmetic."""
 
+import ctypes
 import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,19 @@ torch.nn.functional.conv2d(x, w, stride=2).sum().backward()
 torch.nn.functional.conv_transpose2d(x, w, stride=2).sum().backward()
 assert (a @ a)[0, 0] == 256
 """
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Names of glibc's malloc.h."""
+
+
+def keep_freed_memory() -> bool:
+    """Let malloc keep what is freed for the rest of the process, and return whether it can (glibc only).
+
+    Otherwise each large tensor is mapped anew and its pages are filled one fault at a time: 45 ms in place of 9 ms for
+    one gradient of the reshape layer. Call it once at the start of a training or benchmark process.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return mallopt is not None and mallopt(_M_MMAP_MAX, 0) == 1 and mallopt(_M_TRIM_THRESHOLD, -1) == 1
 
 
 def compile_networks(predictor: Predictor, backend: str = "inductor") -> None:

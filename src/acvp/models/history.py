@@ -20,6 +20,8 @@ class HistoryState(State):
 
     frames: Tensor
     """Frames concatenated through channels, oldest first, (B, m·C, H, W)."""
+    unread: Tensor | None = None
+    """The last prediction, to take the oldest frame's place if another step follows, (B, C, H, W)."""
 
 
 def stack_frames(frames: Tensor) -> Tensor:
@@ -44,16 +46,15 @@ class HistoryPredictor(Predictor):
         return HistoryState(frames=stack_frames(frames[:, -self.context :]))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, HistoryState]:
-        """Return the next frame (B, C, H, W), and the history with it in place of the oldest frame."""
-        history = _history(state)
+        """Return the next frame (B, C, H, W), and the state that has it as unread input."""
+        history = _read(state)
         vectors = action_vectors(action, self.actions, (len(history),))
         frame, outcome = self.next_frame(history, vectors)
-        channels = frame.shape[1]
-        return frame, HistoryState(frames=torch.cat((history[:, channels:], frame), 1), outcome=outcome)
+        return frame, HistoryState(frames=history, unread=frame.clone(), outcome=outcome)
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
-        return self.next_frames(_history(state))
+        return self.next_frames(_read(state))
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
@@ -64,7 +65,10 @@ class HistoryPredictor(Predictor):
         return as_window(predicted, outcome, len(frames))
 
 
-def _history(state: State) -> Tensor:
+def _read(state: State) -> Tensor:
+    """Return the last m frames (B, m·C, H, W), the unread prediction among them."""
     if not isinstance(state, HistoryState):
         raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
-    return state.frames
+    if state.unread is None:
+        return state.frames
+    return torch.cat((state.frames[:, state.unread.shape[1] :], state.unread), 1)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from acvp.models.about import About
 from acvp.models.checks import FrameShape, action_vectors, check_frames, check_window
 from acvp.models.normaliser import Normaliser
 from acvp.models.transform import Outcome
@@ -58,6 +59,7 @@ class Predictor(nn.Module):
         self.context = config.context
         self.actions = config.actions
         self.normaliser = Normaliser(config.frame, config.pixel_scale)
+        self.about: About | None = None
 
     @abstractmethod
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> State:

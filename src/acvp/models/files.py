@@ -1,0 +1,119 @@
+"""A predictor as files: weights, configuration and model card, as bytes; no file is read or written in here.
+
+model.safetensors    weights and mean image
+config.json          network, what it was trained on, SHA-256 of the weights
+README.md            model card
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from acvp.models.about import About
+from acvp.models.build import build_predictor, config_from_dict, config_to_dict
+from acvp.models.checks import ConfigError
+from acvp.models.predictor import Predictor
+
+WEIGHTS_NAME, CONFIG_NAME, CARD_NAME = "model.safetensors", "config.json", "README.md"
+FORMAT = 1
+MAX_CONFIG = 2**20
+"""Bytes; a configuration has a few thousand."""
+
+
+def predictor_files(predictor: Predictor) -> dict[str, bytes]:
+    """Return the files of a predictor by name."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in predictor.state_dict().items()}
+    weights: bytes = safetensors.torch.save(tensors)
+    about = None if predictor.about is None else asdict(predictor.about)
+    config = {
+        "format": FORMAT,
+        "predictor": config_to_dict(predictor.config),  # type: ignore[arg-type]
+        "about": about,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
+    return {WEIGHTS_NAME: weights, CONFIG_NAME: text.encode(), CARD_NAME: card(predictor).encode()}
+
+
+def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
+    """Return the predictor of its files, in eval mode, or ConfigError; nothing is allocated that the files lack."""
+    config = _parse(files.get(CONFIG_NAME, b""))
+    weights = files.get(WEIGHTS_NAME, b"")
+    if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
+        raise ConfigError(f"the checksum of {WEIGHTS_NAME} is not the one in {CONFIG_NAME}: a file is damaged")
+    try:
+        with torch.device("meta"):
+            predictor = build_predictor(config_from_dict(config["predictor"]))
+        predictor.load_state_dict(_fitting(safetensors.torch.load(weights), predictor), assign=True)
+        predictor.about = _about(config["about"])
+    except (safetensors.SafetensorError, RuntimeError, TypeError, ValueError, KeyError, OverflowError) as error:
+        first = str(error).strip().replace("\n", " ")[:300]
+        raise ConfigError(f"{CONFIG_NAME} and {WEIGHTS_NAME} do not make a predictor: {first}") from error
+    return predictor.eval()
+
+
+def card(predictor: Predictor) -> str:
+    """Return the model card: what it is, data, compute, error, licence, and how to use it."""
+    kind, (height, width, channels) = config_to_dict(predictor.config)["kind"], predictor.config.frame  # type: ignore[arg-type]
+    about = predictor.about or About(env_id="unknown", view="unknown", action_meanings=())
+    count = sum(weight.numel() for weight in predictor.parameters())
+    return f"""---
+license: {about.licence.lower()}
+library_name: acvp
+tags: [world-model, video-prediction, atari]
+---
+# {kind} predictor of {about.env_id}
+
+Predicts the next frame ({height}×{width}×{channels}, view `{about.view}`) from the last {predictor.context} frames and an
+action; {count:,} parameters. Method: Oh et al., "Action-Conditional Video Prediction using Deep Networks in Atari
+Games", NIPS 2015.
+
+- **Actions**: {", ".join(about.action_meanings) or "unknown"}
+- **Data**: {about.data}
+- **Compute**: {about.compute}
+- **Error**: {about.error}
+- **Licence**: {about.licence}
+
+```python
+import acvp
+predictor = acvp.load("path/to/this/folder")
+future = acvp.rollout(predictor, frames, actions)  # uint8 (T, H, W, C) and (K,) in, uint8 (K, H, W, C) out
+```
+"""
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        if len(data) > MAX_CONFIG:
+            raise ValueError(f"{len(data):,} bytes are too many")
+        config = json.loads(data.decode())
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            raise ValueError(f"it is not of format {FORMAT}")
+        if not isinstance(config.get("predictor"), dict) or "weights_sha256" not in config or "about" not in config:
+            raise ValueError("it lacks predictor, about or weights_sha256")
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{CONFIG_NAME} is not a predictor's: {error}") from error
+    return config
+
+
+def _fitting(tensors: dict[str, Tensor], predictor: Predictor) -> dict[str, Tensor]:
+    """Return the tensors, refusing a type that the network does not have; load_state_dict refuses shapes and names."""
+    for name, wanted in predictor.state_dict().items():
+        if name in tensors and tensors[name].dtype != wanted.dtype:
+            raise ConfigError(f"{name} is {tensors[name].dtype}, expected {wanted.dtype}")
+    return tensors
+
+
+def _about(values: Any) -> About | None:
+    if values is None:
+        return None
+    return About(**(values | {"action_meanings": tuple(values["action_meanings"])}))
