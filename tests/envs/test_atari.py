@@ -194,3 +194,11 @@ def test_a_restored_end_stays_an_end() -> None:
     game.restore(state)
     with pytest.raises(RuntimeError, match="no running episode"):
         game.step(0)
+
+
+@pytest.mark.parametrize(("max_steps", "length"), [(None, 3), (2, 2), (5, 5)])
+def test_max_steps_replaces_the_half_hour(monkeypatch: pytest.MonkeyPatch, max_steps: int | None, length: int) -> None:
+    monkeypatch.setattr("acvp.envs.atari.MAX_EMULATOR_FRAMES", 12)
+    game = make_game("freeway", max_steps=max_steps)
+    game.reset(0)
+    assert [game.step(1).truncated for _ in range(length)] == [False] * (length - 1) + [True]

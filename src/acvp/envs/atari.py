@@ -18,7 +18,7 @@ from acvp.errors import UserError
 FRAME_SKIP = 4
 """Emulator frames per decision (paper, section 4)."""
 MAX_EMULATOR_FRAMES = 108_000
-"""Emulator frames after which an episode is cut off: 30 minutes of play, Gymnasium's own limit."""
+"""Emulator frames after which an episode is cut off unless told otherwise: 30 minutes of play, as in Gymnasium."""
 
 _SPELLING = re.compile(r"(?:ALE/)?(?P<name>\w+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 
@@ -65,6 +65,7 @@ class AtariGame(Game):
             settings=settings,
             limit=limit,
         )
+        self._limit = limit or MAX_EMULATOR_FRAMES // self._skip
         self.versions["ale-py"] = version("ale-py")
         self._first_moment = self._payload()
         self._ale.act(ale_py.Action.NOOP)
@@ -82,7 +83,7 @@ class AtariGame(Game):
         self._restored = None
         self.lives = self._count_lives()
         over = ale.game_over(with_truncation=False)
-        return Step(ale.getScreenRGB(), float(reward), over, ale.game_truncated())
+        return Step(ale.getScreenRGB(), float(reward), over, truncated=False)
 
     def _payload(self) -> bytes:
         """Join the emulator's state and the screen, which the emulator cannot redraw before its next step."""
@@ -131,7 +132,7 @@ def _powered_up(rom: str) -> ale_py.ALEInterface:
     ale = ale_py.ALEInterface()
     ale.setInt("random_seed", 0)
     ale.setFloat("repeat_action_probability", 0.0)
-    ale.setInt("max_num_frames_per_episode", MAX_EMULATOR_FRAMES)
+    ale.setInt("max_num_frames_per_episode", 0)  # none: Game counts
     path = roms.get_rom_path(rom)
     if path is None:
         raise UserError(f"ale-py has no ROM of {rom}: reinstall ale-py, which ships it")
