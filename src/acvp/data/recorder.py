@@ -91,7 +91,7 @@ class EpisodeRecorder:
         self._chunks.append(compress(chunk))
         self._pending = []
         if len(self._chunks) * CHUNK_FRAMES == OPENING_FRAMES:
-            self._opening = self._hash(OPENING_FRAMES - 1)
+            self._opening = self._opening or self._hash(OPENING_FRAMES - 1)  # before a later colour changes it
 
     def _hash(self, actions: int) -> str:
         palette = None if self._raw_rgb else self._encoder.palette
