@@ -30,9 +30,21 @@ def decompress(chunk: bytes | memoryview, out: NDArray[np.uint8], needed: int) -
 
     `out` bounds the memory: a chunk that claims to be larger is refused before it is decoded.
     """
+    flat = out.reshape(-1)
+    if _is_short(chunk, flat):
+        raise DamagedChunkError("it holds less than it should")
     try:
-        _zstd.decode(chunk, out.reshape(-1))
+        _zstd.decode(chunk, flat)
     except (RuntimeError, ValueError) as error:
         raise DamagedChunkError(str(error)) from error
     for i in range(1, needed):
         np.bitwise_xor(out[i], out[i - 1], out=out[i])
+
+
+def _is_short(chunk: bytes | memoryview, flat: NDArray[np.uint8]) -> bool:
+    """Whether a chunk fits in less than it should fill; one that does not is refused by its header, before decoding."""
+    try:
+        _zstd.decode(chunk, flat[:-1])
+    except (RuntimeError, ValueError):
+        return False
+    return True

@@ -6,13 +6,15 @@ Shapes: T actions, n frames asked for, H height, W width, K colours.
 from __future__ import annotations
 
 import hashlib
+import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.chunks import CHUNK_FRAMES, DamagedChunkError, decompress
-from acvp.data.palette import Indices, Palette, colorize
+from acvp.data.palette import Indices, Palette, PaletteEncoder, TooManyColorsError, colorize
 from acvp.errors import UserError
 
 OPENING_FRAMES = 32
@@ -51,6 +53,7 @@ class Episode:
     lives: NDArray[np.int16]  # (T + 1,), -1 where the game has no such thing
     palette: Palette | None  # None: raw RGB, the play has over 256 colours
     chunks: tuple[bytes | memoryview, ...]
+    origin: str = ""  # the file it was read from, for messages
 
     def __len__(self) -> int:
         """Number of frames."""
@@ -85,7 +88,7 @@ class Episode:
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"frames {start}:{stop} asked of an episode of {len(self)} frames")
         if out is None:
-            out = np.empty((stop - start, *self._frame_shape), np.uint8)
+            out = self._room(stop - start)
         for number in range(start // CHUNK_FRAMES, -(-stop // CHUNK_FRAMES)):
             first = number * CHUNK_FRAMES
             length = min(CHUNK_FRAMES, len(self) - first)
@@ -93,14 +96,20 @@ class Episode:
             if hi - lo == length:
                 self._decode(number, out[lo - start : hi - start], length)
             else:
-                chunk = np.empty((length, *self._frame_shape), np.uint8)
+                chunk = self._room(length)
                 self._decode(number, chunk, hi - first)
                 out[lo - start : hi - start] = chunk[lo - first : hi - first]
         return out
 
     def content_hash(self, frames: int | None = None) -> str:
-        """SHA-256 of the first `frames` frames (all where None) with their actions, from the frames themselves."""
+        """SHA-256 of the first `frames` frames (all where None) with their actions, from the frames themselves.
+
+        Of a beginning it is the one that an episode of just these frames has, whatever colours come later.
+        """
         count = len(self) if frames is None else min(frames, len(self))
+        if self.palette is None and count < len(self):
+            with suppress(TooManyColorsError):
+                return _hash_as_indices(self.stored(0, count), self.actions[: count - 1])
         digest, colors = hashlib.sha256(), 0
         for first in range(0, count, CHUNK_FRAMES):
             chunk = self.stored(first, min(first + CHUNK_FRAMES, count))
@@ -114,11 +123,29 @@ class Episode:
         size = (self.header.height, self.header.width)
         return size if self.palette is not None else (*size, 3)
 
+    def _room(self, count: int) -> NDArray[np.uint8]:
+        shape = (count, *self._frame_shape)
+        try:
+            return np.empty(shape, np.uint8)
+        except MemoryError as error:
+            raise UserError(f"{self._name}: no memory for frames of {math.prod(shape):,} bytes") from error
+
+    @property
+    def _name(self) -> str:
+        return f"{self.origin}: episode {self.header.number}" if self.origin else f"episode {self.header.number}"
+
     def _decode(self, number: int, out: NDArray[np.uint8], needed: int) -> None:
         try:
             decompress(self.chunks[number], out, needed)
         except DamagedChunkError as error:
-            raise UserError(f"episode {self.header.number}: chunk {number} is damaged ({error})") from error
+            raise UserError(f"{self._name}: chunk {number} is damaged ({error})") from error
+
+
+def _hash_as_indices(frames: NDArray[np.uint8], actions: NDArray[np.int16]) -> str:
+    encoder, digest = PaletteEncoder(), hashlib.sha256()
+    for frame in frames:
+        digest.update(encoder.encode(frame).data)
+    return finish_content_hash(digest, encoder.palette, actions)
 
 
 def finish_content_hash(frames: hashlib._Hash, palette: Palette | None, actions: NDArray[np.int16]) -> str:

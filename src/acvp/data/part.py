@@ -95,7 +95,7 @@ def _check_tensors(header: EpisodeHeader, tensors: dict[str, NDArray[Any]]) -> N
     if sorted(set(ends)) != ends:
         raise PartError("its chunks overlap")
     if "palette" in tensors:
-        colors = min(len(tensors["palette"]), MAX_COLORS)
+        colors = min(tensors["palette"].size // 3, MAX_COLORS)
         _expect(tensors, "palette", "uint8", (colors, 3))
 
 

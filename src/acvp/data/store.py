@@ -30,6 +30,8 @@ STORE_FORMAT = 1
 STORE_NAME = "store.json"
 INDEX_NAME = "index.jsonl"
 PARTS_NAME = "episodes"
+MAX_COUNT = 2**40
+"""Larger numbers in an index are damage, and are refused before they overflow anything."""
 
 
 class StoreError(UserError):
@@ -124,8 +126,17 @@ class EpisodeStore(Sequence[Episode]):
             return self.subset(range(len(self))[position])
         entry = self.entries[position]
         if entry.number not in self._episodes:
-            self._episodes[entry.number] = load_part(self.path, entry)
+            self._episodes[entry.number] = self._load(entry)
         return self._episodes[entry.number]
+
+    def _load(self, entry: IndexEntry) -> Episode:
+        episode, (height, width, _) = load_part(self.path, entry), self.info.frame_shape
+        if (episode.header.height, episode.header.width) != (height, width):
+            raise StoreError(
+                f"{episode.origin}: frames of {episode.header.height}×{episode.header.width} "
+                f"in a store of {height}×{width}"
+            )
+        return episode
 
     def __iter__(self) -> Iterator[Episode]:
         return (self[i] for i in range(len(self)))
@@ -220,7 +231,8 @@ def parse_entry(line: bytes) -> IndexEntry:
         value = getattr(entry, one.name)
         if not isinstance(value, kinds[str(one.type)]) or isinstance(value, bool):
             raise ValueError(f"{one.name} = {value!r}")
-    if entry.number < 0 or entry.frames < 1 or entry.size < 1 or len(entry.palette or "") % 6:
+    possible = 0 <= entry.number < MAX_COUNT and 1 <= entry.frames < MAX_COUNT and 1 <= entry.size < MAX_COUNT
+    if not possible or len(entry.palette or "") % 6:
         raise ValueError("impossible numbers")
     bytes.fromhex(entry.palette or "")
     if entry.to_line().encode() != line:
@@ -243,4 +255,4 @@ def load_part(folder: Path, entry: IndexEntry) -> Episode:
         raise StoreError(f"{file}: {error}") from error
     if IndexEntry.of(episode, data) != entry:
         raise StoreError(f"{file}: it is not the episode that the index tells of")
-    return episode
+    return replace(episode, origin=str(file))
