@@ -81,16 +81,19 @@ class StoreWriter:
         index = self.path / INDEX_NAME
         if index.exists() and not index.read_bytes().endswith(b"\n"):
             self.rewrite_index()
+        listed = {part_path(self.path, number).stem for number in self._entries}
         for file in sorted((self.path / PARTS_NAME).glob("*.safetensors")):
-            if not file.stem.isdigit() or int(file.stem) in self._entries:
+            if not file.stem.isdecimal() or file.stem in listed:
                 continue
-            data = file.read_bytes()
             try:
+                data = file.read_bytes()
                 episode = parse(data)
                 self._check(episode)
-            except UserError as error:
+                if episode.content_hash() != episode.header.content:
+                    raise StoreError("its frames and actions are not the ones its header tells of")
+            except (UserError, OSError) as error:
                 raise StoreError(f"{file}: not listed in the index and {error}; move it away to go on") from error
-            if episode.header.number == int(file.stem):
+            if file == part_path(self.path, episode.header.number):
                 self._enter(IndexEntry.of(episode, data))
 
 
