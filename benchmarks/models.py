@@ -1,0 +1,331 @@
+"""How fast the paper's networks run beside a plain port, and how near the machine's matmul peak.
+
+``python -m benchmarks.models`` runs every case in a process of its own, ours and the plain port in turn, and writes
+``results/models.json``. Shapes: B batch, T time, C channels, H height, W width, A actions, n hidden units.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from acvp.models import FeedforwardConfig, Predictor, RecurrentConfig, build_predictor, squared_error_loss, unroll
+from acvp.models.acceleration import keep_freed_memory
+from acvp.models.deconvolution import sub_pixel_deconvolution
+from acvp.models.layers import Pair
+from benchmarks.provenance import write_results
+
+ACTIONS = 18
+PEAK_SIZE = 3000
+"""Rows and columns of the matrices whose product is the machine's peak."""
+
+
+class PlainPort(nn.Module):
+    """The same networks as one would first write them: NCHW, nn.ConvTranspose2d, one frame and one action at a time."""
+
+    def __init__(self, frames: int, recurrent: bool) -> None:
+        super().__init__()
+        self.frames, self.is_recurrent = frames, recurrent
+        pads = ((0, 1), (1, 1), (1, 1), (0, 0))
+        convolutions = zip((3 * frames, 64, 128, 128), (64, 128, 128, 128), (8, 6, 6, 4), pads, strict=True)
+        self.conv = nn.ModuleList(nn.Conv2d(i, o, k, 2, p) for i, o, k, p in convolutions)
+        self.fc = nn.Linear(11264, 2048)
+        if recurrent:
+            self.from_h = nn.Linear(2048, 8192, bias=False)
+            self.from_x = nn.Linear(2048, 8192)
+        self.w_enc, self.w_a, self.w_dec = nn.Linear(2048, 2048), nn.Linear(ACTIONS, 2048), nn.Linear(2048, 2048)
+        self.reshape = nn.Linear(2048, 11264)
+        outputs = zip((128, 128, 128, 3), (4, 6, 6, 8), reversed(pads), strict=True)
+        self.deconv = nn.ModuleList(nn.ConvTranspose2d(128, o, k, 2, p) for o, k, p in outputs)
+
+    def take(self, predictor: Predictor) -> "PlainPort":
+        """Copy a predictor's weights, which come in the same order."""
+        for mine, other in zip(self.parameters(), predictor.parameters(), strict=True):
+            assert mine.shape == other.shape, (mine.shape, other.shape)
+            mine.data.copy_(other.data)
+        return self
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return features (B, n) of frames (B, m·C, H, W)."""
+        for layer in self.conv:
+            x = functional.relu(layer(x))
+        return functional.relu(self.fc(x.flatten(1)))
+
+    def lstm(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Return h and c after one more feature (B, n)."""
+        gates = self.from_x(x) + self.from_h(h)
+        if gates.requires_grad:
+            gates.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1))
+        i, f, o, g = gates.chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+    def decode(self, h_enc: Tensor, action: Tensor) -> Tensor:
+        """Return the next frame (B, C, H, W) of features (B, n) under action indices (B,)."""
+        one_hot = functional.one_hot(action, ACTIONS).float()
+        x = functional.relu(self.reshape(self.w_dec(self.w_enc(h_enc) * self.w_a(one_hot)))).view(-1, 128, 11, 8)
+        for layer in self.deconv[:-1]:
+            x = functional.relu(layer(x))
+        frame: Tensor = self.deconv[-1](x)
+        return frame
+
+    def predict(self, frames: Tensor, actions: Tensor, predict: int, feed_back: bool) -> Tensor:
+        """Return the last ``predict`` frames of a window as ours does, one time step after the other."""
+        seen = frames.shape[1] - predict
+        past = list(frames[:, :seen].unbind(1))
+        h = c = frames.new_zeros(len(frames), 2048)
+        predicted: list[Tensor] = []
+        if self.is_recurrent:
+            for frame in past[:-1]:
+                h, c = self.lstm(self.encode(frame), h, c)
+        for step in range(predict):
+            if self.is_recurrent:
+                h, c = self.lstm(self.encode(past[-1]), h, c)
+            else:
+                h = self.encode(torch.cat(past[-self.frames :], 1))
+            predicted.append(self.decode(h, actions[:, seen + step - 1]))
+            past.append(predicted[-1] if feed_back else frames[:, seen + step])
+        return torch.stack(predicted, 1)
+
+
+class Case(NamedTuple):
+    """One measurement: what is run, on how much, and how much arithmetic that takes."""
+
+    name: str
+    """What is run."""
+    kind: str
+    """'feedforward' or 'recurrent'."""
+    batch: int
+    """Rows of the batch; a sample is one row, whole window included."""
+    predict: int
+    """Frames predicted per row."""
+    train: bool
+    """Whether gradients are computed too."""
+    feed_back: bool = True
+    """Whether predictions are input to the next step."""
+    every_action: bool = False
+    """Whether the next frame is predicted under each of the 18 actions."""
+
+
+CASES = (
+    Case("feedforward training, phase 1", "feedforward", 32, 1, True),
+    Case("feedforward training, phase 2", "feedforward", 8, 3, True),
+    Case("recurrent training, phase 1", "recurrent", 4, 10, True, feed_back=False),
+    Case("recurrent training, phase 2", "recurrent", 4, 3, True),
+    Case("feedforward training, batch 1", "feedforward", 1, 1, True),
+    Case("recurrent training, batch 1", "recurrent", 1, 10, True, feed_back=False),
+    Case("feedforward prediction, batch 32", "feedforward", 32, 1, False),
+    Case("feedforward prediction, batch 1", "feedforward", 1, 1, False),
+    Case("feedforward rollout of 10, batch 1", "feedforward", 1, 10, False),
+    Case("recurrent prediction, batch 4", "recurrent", 4, 1, False),
+    Case("recurrent rollout of 10, batch 1", "recurrent", 1, 10, False),
+    Case("feedforward predict_all, 18 actions, batch 1", "feedforward", 1, 1, False, every_action=True),
+    Case("feedforward predict_all, 18 actions, batch 8", "feedforward", 8, 1, False, every_action=True),
+    Case("recurrent predict_all, 18 actions, batch 1", "recurrent", 1, 1, False, every_action=True),
+)
+
+
+def config_of(case: Case) -> FeedforwardConfig | RecurrentConfig:
+    """Return the paper's configuration for a case."""
+    kind = FeedforwardConfig if case.kind == "feedforward" else RecurrentConfig
+    return kind.rgb_210x160(actions=ACTIONS)
+
+
+def flops(case: Case) -> float:
+    """Return the multiplications and additions of a case: 2 per weight use forward, 4 more backward.
+
+    Ours is counted, not the plain port's repeated encoding; the first layer needs no gradient of real frames.
+    """
+    config = config_of(case)
+    sizes, hidden = config.sizes(), config.hidden
+    area = [height * width for height, width in sizes]
+    feedforward = case.kind == "feedforward"
+    inputs = (3 * (config.context if feedforward else 1), *config.channels)
+    conv = [a * i * o * k**2 for a, i, o, k in zip(area[1:], inputs, config.channels, config.kernels, strict=False)]
+    encode = sum(conv) + config.channels[-1] * area[-1] * hidden + (0 if feedforward else 8 * hidden**2)
+    between = (config.channels[-1], *config.decoder_channels, 3)
+    deconv = zip(area[:0:-1], between, between[1:], config.kernels[::-1], strict=False)
+    decode = sum(a * i * o * k**2 for a, i, o, k in deconv) + config.channels[-1] * area[-1] * hidden
+    transform = 2 * hidden * config.factors + ACTIONS * config.factors
+    real = case.predict if feedforward and not case.feed_back else 1 if feedforward else config.context
+    real += case.predict - 1 if not feedforward and not case.feed_back else 0
+    fed = case.predict - 1 if case.feed_back else 0
+    decodes = ACTIONS if case.every_action else case.predict
+    forward = (real + fed) * encode + decodes * (decode + transform)
+    macs = 3 * forward - real * conv[0] if case.train else forward
+    return 2.0 * macs * case.batch
+
+
+def make_steps(case: Case, seed: int) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+    """Return ours and the plain port, each as a function that runs the case once and returns its frames."""
+    generator = torch.Generator().manual_seed(seed)
+    predictor = build_predictor(config_of(case), generator)
+    plain = PlainPort(predictor.context if case.kind == "feedforward" else 1, case.kind == "recurrent").take(predictor)
+    context = 1 + 10 if case.kind == "recurrent" else predictor.context
+    times = context + case.predict
+    pixels = torch.randint(0, 256, (case.batch, times, 210, 160, 3), generator=generator).to(torch.uint8)
+    frames = predictor.normaliser.to_float(pixels)  # (B, T, C, H, W), channels last in memory
+    actions = torch.randint(0, ACTIONS, (case.batch, times - 1), generator=generator)
+    return _ours(case, predictor, frames, actions), _plain(case, plain, frames.contiguous(), actions)
+
+
+def _ours(case: Case, predictor: Predictor, frames: Tensor, actions: Tensor) -> Callable[[], Tensor]:
+    def train() -> Tensor:
+        predictor.zero_grad(set_to_none=True)
+        predicted: Tensor = predictor(frames, actions, predict=case.predict, feed_back=case.feed_back).frames
+        squared_error_loss(predicted, frames[:, -case.predict :]).backward()  # type: ignore[no-untyped-call]
+        return predicted.detach()
+
+    @torch.inference_mode()
+    def infer() -> Tensor:
+        state = predictor.observe(frames[:, : -case.predict])
+        if case.every_action:
+            return predictor.predict_all(state)
+        return unroll(predictor, state, actions[:, -case.predict :]).frames
+
+    return train if case.train else infer
+
+
+def _plain(case: Case, plain: PlainPort, frames: Tensor, actions: Tensor) -> Callable[[], Tensor]:
+    def train() -> Tensor:
+        plain.zero_grad(set_to_none=True)
+        predicted = plain.predict(frames, actions, case.predict, case.feed_back)
+        error = (predicted - frames[:, -case.predict :]) ** 2
+        (error.sum() / (2 * case.batch * case.predict)).backward()  # type: ignore[no-untyped-call]
+        return predicted.detach()
+
+    @torch.inference_mode()
+    def infer() -> Tensor:
+        if not case.every_action:
+            return plain.predict(frames, actions, case.predict, True)
+        every = [torch.full_like(actions, action) for action in range(ACTIONS)]
+        return torch.cat([plain.predict(frames, action, 1, True) for action in every], 1)
+
+    return train if case.train else infer
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Return the wall-clock time of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def peak_flops(matrix: Tensor) -> float:
+    """Return the floating-point operations per second of the best of two matrix products."""
+    return 2 * PEAK_SIZE**3 / min(seconds(lambda: matrix @ matrix) for _ in range(2))
+
+
+def measure(case: Case, repeats: int, seed: int) -> dict[str, Any]:
+    """Return medians over interleaved repeats of one case, in this process."""
+    kept = keep_freed_memory()
+    started = time.perf_counter()
+    ours, plain = make_steps(case, seed)
+    frames = ours()  # both are run once before they are timed
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    expected = plain()
+    difference = float((frames - expected).abs().max() / expected.abs().max())
+    matrix = torch.rand(PEAK_SIZE, PEAK_SIZE)
+    peak_flops(matrix)
+    rows = []
+    for _ in range(repeats):
+        before = peak_flops(matrix)
+        rows.append((seconds(ours), seconds(plain), max(before, peak_flops(matrix))))
+    mine, port, peak = (statistics.median(column) for column in zip(*rows, strict=True))
+    return {
+        "case": case.name, "batch": case.batch, "predicted_frames": case.predict, "repeats": repeats,
+        "samples_per_second": case.batch / mine, "plain_samples_per_second": case.batch / port,
+        "ratio_to_plain": statistics.median(row[1] / row[0] for row in rows),
+        "gflop": flops(case) / 1e9, "matmul_peak_gflops": peak / 1e9,
+        "fraction_of_peak": statistics.median(flops(case) / row[0] / row[2] for row in rows),
+        "largest_difference_to_plain": difference, "freed_memory_kept": kept,
+        "peak_memory_gib": memory, "seconds": time.perf_counter() - started,
+    }  # fmt: skip
+
+
+def deconvolution_forms(repeats: int) -> list[dict[str, Any]]:
+    """Return milliseconds of both forward forms for the paper's four deconvolutions, batch 8, channels last."""
+    layers: tuple[tuple[str, int, int, Pair, Pair], ...] = (
+        ("deconv4", 128, 4, (0, 0), (11, 8)), ("deconv3", 128, 6, (1, 1), (24, 18)),
+        ("deconv2", 128, 6, (1, 1), (50, 38)), ("deconv1", 3, 8, (0, 1), (102, 78)),
+    )  # fmt: skip
+    found = []
+    for name, outputs, kernel, pad, size in layers:
+        x = torch.rand(8, 128, *size).contiguous(memory_format=torch.channels_last)
+        weight, bias = torch.rand(128, outputs, kernel, kernel), torch.zeros(outputs)
+        rows = [_both_forms(x, weight, bias, pad) for _ in range(repeats + 1)][1:]
+        transposed, sub_pixel = (1000 * statistics.median(column) for column in zip(*rows, strict=True))
+        found.append({"layer": name, "outputs": outputs, "transposed_ms": transposed, "sub_pixel_ms": sub_pixel})
+    return found
+
+
+def _both_forms(x: Tensor, weight: Tensor, bias: Tensor, pad: Pair) -> tuple[float, float]:
+    return (
+        seconds(lambda: functional.conv_transpose2d(x, weight, bias, 2, pad)),
+        seconds(lambda: sub_pixel_deconvolution(x, weight, bias, 2, pad)),
+    )
+
+
+def bars(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each promise with its measured value and whether it holds."""
+    by_name = {case["case"]: case for case in cases}
+    found: list[tuple[str, float, float]] = []
+    for name, case in by_name.items():
+        if "training, phase" in name:
+            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.25))
+        if "predict_all" in name:
+            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.6))
+    first = CASES[0].name
+    if first in by_name:
+        found.append((f"{first}: fraction of the matmul peak", by_name[first]["fraction_of_peak"], 0.8))
+    slowest = min(cases, key=lambda case: float(case["ratio_to_plain"]))
+    found.append((f"slowest case ({slowest['case']}): times the plain port", slowest["ratio_to_plain"], 1.0))
+    return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in found]
+
+
+def run_apart(case: Case, repeats: int, seed: int) -> dict[str, Any]:
+    """Return the measurement of a case, made in a process of its own so that its memory is its own."""
+    command = [sys.executable, "-m", "benchmarks.models", "--repeats", str(repeats), "--seed", str(seed)]
+    done = subprocess.run([*command, "--only", case.name], stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    print(
+        f"{case.name:46s} {result['samples_per_second']:8.2f}/s  {result['ratio_to_plain']:5.2f}× plain  "
+        f"{result['fraction_of_peak']:5.2f} of peak  {result['peak_memory_gib']:5.2f} GiB",
+        flush=True,
+    )
+    return result
+
+
+def main() -> None:
+    """Run every case, or one of them in this process, and write or print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each case")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights, frames and actions")
+    parser.add_argument("--only", choices=[case.name for case in CASES], help="print one case as JSON")
+    options = parser.parse_args()
+    if options.only:
+        case = next(case for case in CASES if case.name == options.only)
+        print(json.dumps(measure(case, options.repeats, options.seed)))
+        return
+    started = time.monotonic()
+    cases = [run_apart(case, options.repeats, options.seed) for case in CASES]
+    result = {
+        "threads": torch.get_num_threads(), "peak_memory_gib": max(case["peak_memory_gib"] for case in cases),
+        "bars": bars(cases), "deconvolution_forms": deconvolution_forms(options.repeats), "cases": cases,
+    }  # fmt: skip
+    write_results("models", result, command="make bench-models", seed=options.seed, started=started)
+    for bar in bars(cases):
+        print(f"{'met  ' if bar['met'] else 'UNMET'} {bar['bar']}: {bar['value']:.2f}, at least {bar['least']}")
+
+
+if __name__ == "__main__":
+    main()
