@@ -14,7 +14,8 @@ LAYERS = [
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
-    {"presets", "cli", "__init__", "__main__"},
+    {"presets"},
+    {"cli", "__init__", "__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SIBLINGS_ALLOWED = {("agents", "data")}

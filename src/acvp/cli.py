@@ -19,6 +19,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -97,7 +98,11 @@ class DataConfig:
     verb: DataVerb
 
 
-Verb = Annotated[CollectConfig, subcommand("collect")] | Annotated[DataConfig, subcommand("data")]
+Verb = (
+    Annotated[CollectConfig, subcommand("collect")]
+    | Annotated[DataConfig, subcommand("data")]
+    | Annotated[TrainConfig, subcommand("train")]
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -204,10 +209,20 @@ def run_export(config: ExportConfig) -> int:
     return EXIT_OK
 
 
+def run_train(config: TrainConfig) -> int:
+    """acvp train."""
+    from acvp.presets import make_recipe
+    from acvp.training.session import train
+
+    store = EpisodeStore.open(config.data)
+    return train(config, store, make_recipe(config, store.info), err).exit_code
+
+
 RUN: dict[type[Any], Callable[[Any], int]] = {
     CollectConfig: run_collect,
     InfoConfig: run_info,
     VerifyConfig: run_verify,
+    TrainConfig: run_train,
     ImportConfig: run_import,
     ExportConfig: run_export,
 }

@@ -73,8 +73,8 @@ tags: [world-model, video-prediction, atari]
 ---
 # {kind} predictor of {about.env_id}
 
-Predicts the next frame ({height}×{width}×{channels}, view `{about.view}`) from the last {predictor.context} frames and an
-action; {count:,} parameters. Method: Oh et al., "Action-Conditional Video Prediction using Deep Networks in Atari
+Predicts the next frame ({height}×{width}×{channels}, view `{about.view}`) from {predictor.context} frames and
+an action; {count:,} parameters. Method: Oh et al., "Action-Conditional Video Prediction using Deep Networks in Atari
 Games", NIPS 2015.
 
 - **Actions**: {", ".join(about.action_meanings) or "unknown"}

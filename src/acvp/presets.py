@@ -1,0 +1,163 @@
+"""Complete recipes: the paper's, the authors', one for half an hour on two cores, one for seconds.
+
+A network for other frame sizes than the paper's two is derived: strided convolutions that halve the frame, with pads
+chosen so that deconvolutions mirror them exactly, until its shorter side has at most 12 pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from acvp.data.store import StoreInfo
+from acvp.data.views import get_view
+from acvp.models import CONFIGS, AnyConfig, FeedforwardConfig
+from acvp.training.config import TrainConfig
+from acvp.training.curriculum import Phase, paper_curriculum, within_minutes
+from acvp.training.optimisers import OptimiserConfig
+from acvp.training.recipe import Recipe
+
+FrameShape = tuple[int, int, int]
+ATARI: FrameShape = (210, 160, 3)
+GRAY_84: FrameShape = (84, 84, 1)
+SMALLEST = 12
+"""Pixels: a side this short is not halved again."""
+MOST_LAYERS = 4
+
+
+def make_recipe(config: TrainConfig, info: StoreInfo) -> Recipe:
+    """Return the recipe that a command line asks for, on a store of this kind."""
+    atari = tuple(info.frame_shape) == ATARI
+    gray = config.preset == "cpu" and atari if config.view == "auto" else config.view == "gray84"
+    view = "gray84" if gray else "rgb"
+    options = {"actions": len(info.action_meanings), "outcome_heads": config.outcome_heads}
+    recipe = PRESETS[config.preset](config.model, get_view(view).shape(info.frame_shape), **options)
+    phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
+    return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
+
+
+def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
+    """Return the paper's training (§4, appendix A): Graves' RMSProp, three phases, 3.5 M updates."""
+    return Recipe(
+        name="paper",
+        predictor=network(model, frame, **options),
+        view="rgb",
+        optimiser=OptimiserConfig(kind="graves-rmsprop"),
+        phases=_paper_phases(model),
+        evaluate_every=5_000,
+    )
+
+
+def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
+    """Return the training of the authors' code: Adam at a fixed rate, twice that for biases."""
+    phases = tuple(replace(phase, decay=1.0) for phase in _paper_phases(model))
+    optimiser = OptimiserConfig(kind="adam", bias_rate=2.0)
+    return replace(paper(model, frame, **options), name="authors", optimiser=optimiser, phases=phases)
+
+
+def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
+    """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
+    first, second, _ = _paper_phases(model)
+    phases = (
+        replace(first, lr=3e-4, steps=None, minutes=20.0, warmup=100, decay=1.0, anneal=True),
+        replace(second, lr=1e-4, steps=None, minutes=10.0, warmup=50, decay=1.0, anneal=True),
+    )
+    return replace(
+        paper(model, frame, **options), name="cpu", optimiser=OptimiserConfig(kind="adam"), phases=phases,
+        evaluate_every=250,
+    )  # fmt: skip
+
+
+def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
+    """Return seconds of training of a small network: to see that everything works."""
+    sizes: dict[str, Any] = {"width": 16, "hidden": 128, "factors": 128} if model != "mlp" else {"hidden": (64,) * 4}
+    first, second, _ = _paper_phases(model)
+    phases = (
+        replace(first, lr=1e-3, batch_size=min(first.batch_size, 16), steps=100, decay=1.0, warmup=10),
+        replace(second, lr=3e-4, batch_size=4, steps=20, decay=1.0),
+    )
+    return Recipe(
+        name="smoke",
+        predictor=network(model, frame, **(sizes | options)),
+        view="rgb",
+        optimiser=OptimiserConfig(kind="adam"),
+        phases=phases,
+        evaluate_every=50,
+        windows=8,
+        horizons=(1, 10),
+    )
+
+
+PRESETS: dict[str, Callable[..., Recipe]] = {"paper": paper, "authors": authors, "cpu": cpu, "smoke": smoke}
+
+
+def network(model: str, frame: FrameShape, *, width: int | None = None, **options: Any) -> AnyConfig:
+    """Return the configuration of a model for frames of a shape; `width` sets the channels of a derived network."""
+    if model == "mlp":
+        scale = {"pixel_scale": 128.0 if frame[2] == 1 else 255.0}
+        config: AnyConfig = CONFIGS[model](**({"frame": frame} | scale | options))
+        return config
+    kind: type[FeedforwardConfig] = CONFIGS[model]
+    if model == "no-action":
+        options.pop("factors", None)
+    if width is None and frame == ATARI:
+        return kind.rgb_210x160(**options)
+    if width is None and frame == GRAY_84:
+        return kind.gray_84x84(**options)
+    return kind(**(derived_sizes(frame, width or 64) | options))
+
+
+def derived_sizes(frame: FrameShape, width: int) -> dict[str, Any]:
+    """Return the sizes of a network for frames of any shape, its first convolution `width` channels wide."""
+    kernels, pads, strides = derived_stack(frame[:2])
+    channels = (width, *(2 * width for _ in kernels[1:]))
+    return {
+        "frame": frame, "channels": channels, "kernels": kernels, "pads": pads, "strides": strides,
+        "decoder_channels": channels[-2::-1], "hidden": 1024, "pixel_scale": 128.0 if frame[2] == 1 else 255.0,
+    }  # fmt: skip
+
+
+Pair = tuple[int, int]
+
+
+def derived_stack(size: Pair) -> tuple[tuple[int, ...], tuple[Pair, ...], tuple[int, ...]]:
+    """Return kernels, pads and strides of convolutions for frames of (height, width), each with an exact mirror."""
+    kernels: list[int] = []
+    pads: list[Pair] = []
+    strides: list[int] = []
+    while not kernels or (min(size) > SMALLEST and len(kernels) < MOST_LAYERS):
+        kernel, pad, stride, size = _layer(size)
+        kernels.append(kernel)
+        pads.append(pad)
+        strides.append(stride)
+    return tuple(kernels), tuple(pads), tuple(strides)
+
+
+def _layer(size: Pair) -> tuple[int, Pair, int, Pair]:
+    """Return kernel, pad, stride and result of the layer that comes closest to halving: first with a kernel of 4.
+
+    Both sides must leave no rest. Stride 2 can do that where both are even or both odd, stride 3 always.
+    """
+    if min(size) < 4:
+        return 1, (0, 0), 1, size
+    best: tuple[tuple[float, ...], tuple[int, Pair, int, Pair]] | None = None
+    for stride, kernel in product((2, 3), (4, 5, 3, 6)):
+        for high, wide in product(range(kernel // 2 + 1), repeat=2):
+            pad = (high, wide)
+            spans = [side + 2 * p - kernel for side, p in zip(size, pad, strict=True)]
+            if min(spans) < 0 or any(span % stride for span in spans):
+                continue
+            after = (spans[0] // stride + 1, spans[1] // stride + 1)
+            odd = sum(side % 2 for side in after)  # an even size goes on with even kernels
+            off = sum(abs(a - side / stride) for a, side in zip(after, size, strict=True))
+            cost = (float(stride), float(odd), off, float(kernel != 4))
+            if best is None or cost < best[0]:
+                best = cost, (kernel, pad, stride, after)
+    assert best is not None, f"no layer for {size}"
+    return best[1]
+
+
+def _paper_phases(model: str) -> tuple[Phase, ...]:
+    return paper_curriculum(recurrent=model == "recurrent", context=1 if model == "mlp" else None)

@@ -1,0 +1,148 @@
+"""A run folder: everything about one training in one place.
+
+config.json       what was asked for, sealed with its own checksum
+starts.jsonl      a line per start: time, command line, commit, versions, machine
+metrics.jsonl     a line per report: losses, errors, speed
+checkpoints/      see checkpoint.py
+tensorboard/      the same for TensorBoard
+predictor/        the finished predictor
+plots/ videos/    what evaluation makes of it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
+from acvp.errors import UserError
+
+CONFIG_NAME = "config.json"
+STARTS_NAME = "starts.jsonl"
+METRICS_NAME = "metrics.jsonl"
+PACKAGES = ("acvp", "torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py")
+
+
+def default_path(env_id: str, model: str, seed: int) -> Path:
+    """Return runs/{game}__{model}__{seed}__{time}."""
+    game = re.sub(r"[^A-Za-z0-9.-]+", "-", env_id)
+    return Path("runs") / f"{game}__{model}__{seed}__{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def predictor(self) -> Path:
+        return self.path / "predictor"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run has been started here."""
+        return (self.path / CONFIG_NAME).exists()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the folder, making it where needed; a second writer is refused."""
+        self._refuse_foreign_folder()
+        for folder in (self.checkpoints, self.path / "plots", self.path / "videos"):
+            make_folder(folder)
+        with exclusive_writer(self.path):
+            yield
+
+    def read_config(self) -> dict[str, Any]:
+        """Return what the run was started with."""
+        file = self.path / CONFIG_NAME
+        try:
+            return unseal(file.read_bytes())
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
+        except ValueError as error:
+            raise UserError(f"{file}: {error}") from error
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Put down what the run is started with."""
+        write_atomic(self.path / CONFIG_NAME, seal(config))
+
+    def note_start(self) -> None:
+        """Add a line about this start: when, with what command, code and machine."""
+        append_line(self.path / STARTS_NAME, json.dumps(provenance()))
+
+    def add_metrics(self, values: dict[str, Any]) -> None:
+        """Add a line of metrics."""
+        append_line(self.path / METRICS_NAME, json.dumps(values))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return all lines of metrics; a last line that was never finished does not count."""
+        file = self.path / METRICS_NAME
+        if not file.exists():
+            return []
+        lines = file.read_bytes().split(b"\n")[:-1]
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
+
+    def forget_metrics_after(self, step: int) -> None:
+        """Drop the lines of steps that a resumed run is going to do again."""
+        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
+        write_atomic(self.path / METRICS_NAME, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def _refuse_foreign_folder(self) -> None:
+        if self.path.is_file():
+            raise UserError(f"{self.path} is a file; a run is a folder: choose another --run")
+        if self.path.is_dir() and not self.begun:
+            ours = {"checkpoints", "plots", "videos"}
+            foreign = sorted(p.name for p in self.path.iterdir() if not p.name.startswith(".") and p.name not in ours)
+            if foreign:
+                raise UserError(f"{self.path} is not a run and not empty (it has {foreign[0]}); choose another --run")
+
+
+def provenance() -> dict[str, Any]:
+    """Return what a result should tell about where it came from."""
+    return {
+        "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "commit": _commit(),
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Return the commit of the code that runs, marked where it was changed since; None outside a repository."""
+    folder = Path(__file__).parent
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,107 @@
+"""The data of a training run: a split store, batches by step, held-out windows, and their way to the device.
+
+Shapes: B windows, L frames of a window, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from acvp.data.mean import mean_frame
+from acvp.data.split import refuse_leaks, split
+from acvp.data.store import EpisodeStore
+from acvp.data.views import get_view
+from acvp.data.windows import Window, WindowBatch, Windows, stream
+from acvp.errors import UserError
+from acvp.models import Normaliser
+from acvp.training.curriculum import Phase
+from acvp.training.recipe import Recipe
+
+HELD_OUT_CONTEXT = 11
+"""Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
+HELD_OUT_STEP = 2**31
+"""The draw of the held-out windows is that of a step which no training reaches."""
+
+
+class DeviceBatch(NamedTuple):
+    """A batch as the network takes it."""
+
+    frames: Tensor
+    """Normalised, (B, L, C, H, W)."""
+    actions: Tensor
+    """(B, L - 1)"""
+    rewards: Tensor
+    """(B, L - 1)"""
+    ends: Tensor
+    """(B, L - 1)"""
+
+
+def to_float(normaliser: Normaliser, frames: Tensor, palette: Tensor | None) -> Tensor:
+    """Return stored frames, indices or pixels, as normalised floats on the normaliser's device."""
+    frames = frames.to(normaliser.mean.device, non_blocking=True)
+    if palette is None:
+        return normaliser.to_float(frames)
+    return normaliser.palette_to_float(frames, palette.to(frames.device))
+
+
+def to_device(batch: WindowBatch, normaliser: Normaliser) -> DeviceBatch:
+    """Return a batch of windows on the normaliser's device; pixels become floats there."""
+    device = normaliser.mean.device
+    palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
+    return DeviceBatch(
+        to_float(normaliser, torch.from_numpy(batch.frames), palette),
+        torch.from_numpy(batch.actions).to(device),
+        torch.from_numpy(batch.rewards).to(device),
+        torch.from_numpy(batch.ends).to(device),
+    )
+
+
+class TrainingData:
+    """A store split in two, seen the way a recipe's predictor sees it."""
+
+    def __init__(self, store: EpisodeStore, recipe: Recipe) -> None:
+        self.store, self.recipe = store, recipe
+        if not len(store):
+            raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
+        self.train, self.test = split(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        refuse_leaks(self.train, self.test)
+        self.view = get_view(recipe.view)
+        self._stored_as_seen = not self.view.gray and self.view.size is None
+
+    def mean(self) -> Tensor:
+        """Return the mean image (H, W, C) of the training part."""
+        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
+
+    def windows(self, phase: Phase) -> Windows:
+        """Return the training windows of a phase."""
+        window = Window(phase.context, phase.predict)
+        return Windows(self.train, window, None if self._stored_as_seen else self.view)
+
+    def batches(
+        self, phase: Phase, first_step: int, *, rank: int, world_size: int, threads: int
+    ) -> Generator[WindowBatch]:
+        """Yield this process's share of the batches of steps first_step, first_step + 1, … for ever."""
+        size = phase.batch_size // world_size
+        windows, seed = self.windows(phase), self.recipe.seed
+        batches = stream(
+            windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
+            ahead=threads + 1,
+        )  # fmt: skip
+        yield from batches
+
+    def held_out(self) -> tuple[WindowBatch, tuple[int, ...]]:
+        """Return the held-out windows and the horizons that fit into the test episodes; both follow from the seed."""
+        longest = max(entry.frames for entry in self.test.entries)
+        context = max(HELD_OUT_CONTEXT, self.recipe.predictor.context)
+        horizons = tuple(h for h in self.recipe.horizons if context + h <= longest)
+        if not horizons:
+            context = self.recipe.predictor.context
+            horizons = (min(self.recipe.horizons),)
+        window = Window(context, max(horizons))
+        windows = Windows(self.test, window, None if self._stored_as_seen else self.view)
+        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
+        return windows.batch(numbers), horizons

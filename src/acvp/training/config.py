@@ -1,0 +1,66 @@
+"""What `acvp train` is asked for; imports no torch, so that the command line stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from acvp.errors import UserError
+
+ModelName = Literal["feedforward", "recurrent", "no-action", "mlp"]
+PresetName = Literal["paper", "authors", "cpu", "smoke"]
+ViewName = Literal["auto", "rgb", "gray84"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Train a predictor on a store; the same command again goes on after a stop."""
+
+    data: Path
+    """Folder of the store (acvp collect makes one)."""
+    model: ModelName = "feedforward"
+    """Which predictor: the paper's two networks, or one of its two learned baselines."""
+    preset: PresetName = "cpu"
+    """paper: §4 and appendix A; authors: their code's Adam; cpu: half an hour on two cores; smoke: seconds."""
+    run: Path | None = None
+    """Folder of the run; None: runs/{game}__{model}__{seed}__{time}."""
+    view: ViewName = "auto"
+    """Frames in colour as recorded, or gray 84×84; auto: the preset's (gray84 for Atari-sized frames with cpu)."""
+    seed: int = 1
+    """Weights, split and order of the data follow from it."""
+    resume: Literal["auto", "never"] = "auto"
+    """auto: go on from the newest checkpoint of --run if there is one; never: refuse a run that has begun."""
+    test_fraction: float = 0.1
+    """Share of the frames held out for the errors shown during training; whole episodes."""
+    minutes: float | None = None
+    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths."""
+    outcome_heads: bool = False
+    """Learn reward signs and ends of episodes too."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute."""
+    devices: int = 1
+    """Processes of this machine that share each batch (under torchrun: its own number)."""
+    precision: Literal["32", "bf16"] = "32"
+    """Floats of convolutions and products."""
+    accumulate: int = 1
+    """Parts in which each batch is computed, to save memory; the update stays the same."""
+    compile: bool = False
+    """Compile the networks first; on a CPU this needs a C++ compiler."""
+    threads: int = 1
+    """Threads that decode batches ahead of need."""
+    save_minutes: float = 5.0
+    """Wall-clock minutes between checkpoints; 0: one after every step."""
+    keep: int = 2
+    """Newest checkpoints kept, besides the best one."""
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "accumulate", "threads", "keep"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name} {getattr(self, name)}: at least 1")
+        if self.minutes is not None and self.minutes <= 0:
+            raise UserError(f"--minutes {self.minutes:g}: more than 0")
+        if self.save_minutes < 0:
+            raise UserError(f"--save-minutes {self.save_minutes:g}: 0 or more")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: 0 or more")

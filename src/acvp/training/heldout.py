@@ -1,0 +1,101 @@
+"""The error on held-out windows during training, beside that of repeating the last frame.
+
+Two units, both from the prediction as the network gives it (neither clamped nor rounded), averaged over the windows:
+``error`` is the squared error of (pixel − mean)/scale summed over the pixels and channels of a frame, the paper's;
+``mse`` is the squared error in pixel values 0..255, per pixel and channel: error · scale² / (H·W·C).
+
+Shapes: B windows, T real frames, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from acvp.data.windows import WindowBatch
+from acvp.models import Predictor, imagine
+from acvp.training.batches import to_float
+
+STRIP_COLUMNS = 8
+"""Steps shown in a strip of pictures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutReport:
+    """Errors by steps ahead."""
+
+    error: dict[int, float]
+    """Squared error summed over a frame, in normalised units."""
+    copy_last: dict[int, float]
+    """The same of repeating the last real frame."""
+    mse: dict[int, float]
+    """Squared error per pixel in 0..255."""
+    score: float
+    """Mean of the error over all steps up to the longest horizon: what patience and the best checkpoint go by."""
+    strip: NDArray[np.uint8]
+    """(2·H, n·W, C): the first window, truth above prediction, at growing distances."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON can hold them."""
+        parts = {"error": self.error, "copy_last": self.copy_last, "mse": self.mse}
+        named = {name: {str(h): value for h, value in values.items()} for name, values in parts.items()}
+        return named | {"score": self.score}
+
+
+class HeldOut:
+    """Held-out windows that a predictor is measured on again and again."""
+
+    def __init__(self, batch: WindowBatch, horizons: tuple[int, ...]) -> None:
+        self.horizons = horizons
+        self.context = batch.frames.shape[1] - max(horizons)
+        self._frames = torch.from_numpy(batch.frames)
+        self._palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
+        self._actions = torch.from_numpy(batch.actions)
+
+    @torch.no_grad()
+    def measure(self, predictor: Predictor) -> HeldOutReport:
+        """Return the errors of a predictor that is fed its own predictions."""
+        real = self._real(predictor, 0, self.context)  # (B, T, C, H, W)
+        actions = self._actions.to(real.device)
+        state = predictor.observe(real, actions[:, : self.context - 1])
+        last, errors, copies, pairs = real[:, -1], [], [], []
+        future = actions[:, self.context - 1 :]
+        for step, (frame, _) in enumerate(imagine(predictor, state, future)):
+            truth = self._real(predictor, self.context + step, self.context + step + 1)[:, 0]
+            errors.append(_squared(frame, truth))
+            copies.append(_squared(last, truth))
+            pairs.append((truth[0], frame[0]))
+        return self._report(predictor, errors, copies, pairs)
+
+    def _real(self, predictor: Predictor, start: int, stop: int) -> Tensor:
+        return to_float(predictor.normaliser, self._frames[:, start:stop], self._palette)
+
+    def _report(
+        self, predictor: Predictor, errors: list[float], copies: list[float], pairs: list[tuple[Tensor, Tensor]]
+    ) -> HeldOutReport:
+        height, width, channels = predictor.config.frame
+        to_mse = predictor.config.pixel_scale**2 / (height * width * channels)
+        error = {h: errors[h - 1] for h in self.horizons}
+        return HeldOutReport(
+            error=error,
+            copy_last={h: copies[h - 1] for h in self.horizons},
+            mse={h: value * to_mse for h, value in error.items()},
+            score=sum(errors) / len(errors),
+            strip=_strip(predictor, pairs),
+        )
+
+
+def _squared(frames: Tensor, truth: Tensor) -> float:
+    return float((frames.float() - truth).square().sum()) / len(frames)
+
+
+def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:
+    shown = sorted({round(k) for k in np.geomspace(1, len(pairs), STRIP_COLUMNS)})
+    rows = [torch.stack([pairs[k - 1][row] for k in shown]) for row in (0, 1)]  # (n, C, H, W) each
+    images = [predictor.normaliser.to_uint8(row).numpy(force=True) for row in rows]
+    return np.concatenate([np.concatenate(list(row), axis=1) for row in images], axis=0)

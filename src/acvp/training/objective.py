@@ -1,0 +1,24 @@
+"""What is minimised: equation 6, and with outcome heads the reward's sign and the end of the episode too.
+
+Shapes: B windows, L frames of a window, K predicted steps.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from acvp.models import Predictions, squared_error_loss
+from acvp.training.batches import DeviceBatch
+
+
+def objective(predictions: Predictions, batch: DeviceBatch) -> Tensor:
+    """Return the loss of K predictions of a batch: half the squared error, plus the heads' cross-entropies."""
+    steps = predictions.frames.shape[1]
+    loss = squared_error_loss(predictions.frames, batch.frames[:, -steps:])
+    if predictions.reward is None or predictions.end is None:
+        return loss
+    signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive
+    reward = functional.cross_entropy(predictions.reward.float().flatten(0, 1), signs.flatten())
+    end = functional.binary_cross_entropy_with_logits(predictions.end.float(), batch.ends[:, -steps:].float())
+    return loss + reward + end

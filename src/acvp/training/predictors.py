@@ -1,0 +1,60 @@
+"""A trained predictor from wherever it is kept: a run folder, a checkpoint, a predictor folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from acvp.checkpoint import newest_good
+from acvp.errors import UserError
+from acvp.models import ConfigError, Predictor, predictor_from_files
+from acvp.runs import RunFolder
+
+FILES = ("config.json", "model.safetensors")
+MAX_CONFIG = 2**20
+"""Bytes; a predictor's configuration has a few thousand."""
+
+
+def load(path: str | Path) -> Predictor:
+    """Return the predictor of a run folder, a checkpoint or a predictor folder, on the CPU and in eval mode.
+
+    A run that has not finished gives that of its newest whole checkpoint. What it was trained on is in `about`.
+
+    >>> predictor = acvp.load("runs/mine")
+    >>> frames, actions = episode_frames[-predictor.context :], [0, 1, 1]
+    >>> future = acvp.rollout(predictor, frames, actions)  # uint8, one frame per action
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder")
+    run = RunFolder(path)
+    if all((run.predictor / name).exists() for name in FILES):
+        return _from_folder(run.predictor)
+    if not (path / FILES[1]).exists() and run.checkpoints.is_dir():
+        checkpoint = newest_good(run.checkpoints, lambda text: print(f"acvp: {text}", file=sys.stderr))
+        if checkpoint is None:
+            raise UserError(f"{path}: this run has no checkpoint yet; train it with acvp train")
+        return _from_files(checkpoint.path, checkpoint.files)
+    return _from_folder(path)
+
+
+def _from_folder(path: Path) -> Predictor:
+    files = {}
+    for name in FILES:
+        file = path / name
+        try:
+            if name.endswith(".json") and file.stat().st_size > MAX_CONFIG:
+                raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many for a configuration")
+            files[name] = file.read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"{file}: cannot be read ({error.strerror}); a run, a checkpoint or a predictor folder has one"
+            ) from error
+    return _from_files(path, files)
+
+
+def _from_files(path: Path, files: dict[str, bytes]) -> Predictor:
+    try:
+        return predictor_from_files(files)
+    except ConfigError as error:
+        raise UserError(f"{path}: {error}") from error

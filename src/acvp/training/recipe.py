@@ -1,0 +1,72 @@
+"""A recipe: everything that decides what is learned, apart from the store; a resumed run must have the same one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from acvp.errors import UserError
+from acvp.models import AnyConfig, config_to_dict
+from acvp.training.curriculum import Phase
+from acvp.training.optimisers import OptimiserConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A complete configuration of training, as the presets return it."""
+
+    name: str
+    """Of the preset."""
+    predictor: AnyConfig
+    """The network."""
+    view: str
+    """How it looks at frames: rgb or gray84."""
+    optimiser: OptimiserConfig
+    """Made anew for each phase."""
+    phases: tuple[Phase, ...]
+    """The curriculum."""
+    seed: int = 1
+    """Weights, split and order of the data follow from it."""
+    test_fraction: float = 0.1
+    """Share of the frames that is held out."""
+    evaluate_every: int = 500
+    """Updates of a phase between held-out evaluations; there is one more at its end."""
+    windows: int = 32
+    """Held-out windows."""
+    horizons: tuple[int, ...] = (1, 10, 30)
+    """Steps ahead at which the held-out error is taken."""
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise UserError("a recipe needs at least one phase")
+        if self.evaluate_every < 1 or self.windows < 1 or not self.horizons or min(self.horizons) < 1:
+            raise UserError(
+                f"evaluate_every {self.evaluate_every}, windows {self.windows}, horizons {self.horizons}: at least 1"
+            )
+        for phase in self.phases:
+            if phase.context < self.predictor.context:
+                raise UserError(f"phase: context {phase.context}, the predictor needs {self.predictor.context} frames")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe as JSON can hold it."""
+        plain = asdict(self) | {"predictor": config_to_dict(self.predictor)}
+        listed: dict[str, Any] = _listed(plain)
+        return listed
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def differences(before: Any, now: Any, name: str = "") -> list[str]:
+    """Return which fields of two plain configurations differ, each as `name: before → now`."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [*before, *(key for key in now if key not in before)]
+        pairs = [(key, before.get(key), now.get(key)) for key in keys]
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = [(str(i), a, b) for i, (a, b) in enumerate(zip(before, now, strict=True))]
+    else:
+        return [] if before == now else [f"{name}: {before!r} → {now!r}"]
+    return [text for key, a, b in pairs for text in differences(a, b, f"{name}.{key}" if name else key)]

@@ -1,0 +1,198 @@
+"""One training run from a store to a predictor: setup → fit → predictor, or a clean stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+
+from acvp.checkpoint import CheckpointError, forget_after, newest_good
+from acvp.data.store import EpisodeStore
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.models import About, Predictor, build_predictor, compile_networks, predictor_files
+from acvp.runs import RunFolder, default_path, provenance
+from acvp.training.batches import TrainingData
+from acvp.training.config import TrainConfig
+from acvp.training.display import Display, clock
+from acvp.training.engine import make_fabric
+from acvp.training.guard import DivergenceError, StoppedError, stop_signals
+from acvp.training.log import TrainingLog
+from acvp.training.recipe import Recipe, differences
+from acvp.training.rehearsal import check_disk, rehearse
+from acvp.training.snapshot import Restored, from_checkpoint
+from acvp.training.trainer import Trainer
+
+EXIT_DONE, EXIT_DIVERGED = 0, 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    exit_code: int
+    run: RunFolder
+
+
+def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None = None) -> Result:
+    """Train until the recipe is done; stops by signal and by divergence come back as exit codes."""
+    data = TrainingData(store, recipe)
+    fabric = make_fabric(config)
+    run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
+    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    display = Display(console, len(recipe.phases), speaks=fabric.is_global_zero)
+    with stop_signals() as stop, _writing(run, fabric), display:
+        restored = _begin(config, run, fabric, data, display)
+        predictor = _predictor(recipe, data, restored)
+        if config.compile:
+            compile_networks(predictor)
+        log = TrainingLog(run, restored.position.step if restored else 0) if fabric.is_global_zero else None
+        trainer = Trainer(
+            fabric, predictor, recipe, data, options=config, run=run, display=display, log=log, stop=stop,
+            position=restored.position if restored else None, moments=restored.moments if restored else None,
+        )  # fmt: skip
+        try:
+            return Result(_fit(trainer), run)
+        finally:
+            if log:
+                log.close()
+
+
+def _fit(trainer: Trainer) -> int:
+    """Train and return the exit code."""
+    display, run = trainer.display, trainer.run
+    try:
+        if trainer.position.phase < len(trainer.recipe.phases):
+            _announce(trainer)
+        trainer.fit()
+    except DivergenceError as error:
+        display.say(f"acvp: {error}")
+        return EXIT_DIVERGED
+    except StoppedError as stopped:
+        display.say(f"acvp: stopped by {stopped} at step {trainer.position.step:,} and saved; the same command goes on")
+        return stopped.exit_code
+    if trainer.fabric.is_global_zero and not run.predictor.exists():
+        write_predictor(trainer)
+    display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
+    return EXIT_DONE
+
+
+def _announce(trainer: Trainer) -> None:
+    """Print what is left out, how long it will take and what it needs, before the first update."""
+    display, data = trainer.display, trainer.data
+    count = sum(weight.numel() for weight in trainer.predictor.parameters())
+    display.say(f"run: {trainer.run.path}")
+    display.say(
+        f"{trainer.recipe.predictor.kind}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
+    )
+    display.say(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
+    for number, phase in enumerate(trainer.recipe.phases, 1):
+        left_out = data.windows(phase).left_out
+        if left_out:
+            frames = phase.context + phase.predict
+            display.say(f"phase {number}: {left_out} episodes are shorter than its {frames} frames and left out")
+    display.say(check_disk(trainer))
+    for line in rehearse(trainer):
+        display.say(line)
+
+
+@contextmanager
+def _writing(run: RunFolder, fabric: Fabric) -> Iterator[None]:
+    """Hold the run folder in the one process that writes."""
+    if not fabric.is_global_zero:
+        yield
+        return
+    with run.writing():
+        yield
+
+
+def _begin(
+    config: TrainConfig, run: RunFolder, fabric: Fabric, data: TrainingData, display: Display
+) -> Restored | None:
+    """Start a run folder, or find where to go on; every process comes to the same result."""
+    wanted = {"recipe": data.recipe.to_dict(), "store": data.store.digest, "data": data.store.info.env_id}
+    if run.begun and config.resume == "never" and fabric.is_global_zero:
+        raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
+    if fabric.is_global_zero:
+        if run.begun:
+            _refuse_changes(run, wanted)
+        else:
+            run.write_config(wanted)
+        run.note_start()
+    fabric.barrier()
+    checkpoint = newest_good(run.checkpoints, display.say)
+    if checkpoint is None:
+        return None
+    restored = from_checkpoint(checkpoint)
+    fabric.barrier()
+    if fabric.is_global_zero:
+        forget_after(run.checkpoints, checkpoint.step)
+        run.forget_metrics_after(checkpoint.step)
+    display.say(f"going on from step {checkpoint.step:,}")
+    return restored
+
+
+def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
+    """Raise where the run was started with another store or recipe, naming what differs."""
+    there = run.read_config()
+    changed = differences(there.get("recipe"), wanted["recipe"])
+    for name, what in (
+        ("predictor.frame", "frames of another size"),
+        ("predictor.actions", "another number of actions"),
+    ):
+        for text in changed:
+            if text.startswith(name):
+                raise UserError(f"{run.path} was trained on {what} ({text}); choose another --data or --run")
+    if there.get("store") != wanted["store"]:
+        raise UserError(f"{run.path} was trained on another store, or it has changed; choose another --data or --run")
+    if changed:
+        raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
+
+
+def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) -> Predictor:
+    """Return the predictor to train: new with the training part's mean image, or as the checkpoint has it."""
+    predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(recipe.seed))
+    info = data.store.info
+    predictor.about = About(env_id=info.env_id, view=recipe.view, action_meanings=info.action_meanings)
+    if restored is None:
+        predictor.normaliser.set_mean(data.mean())
+        return predictor
+    try:
+        predictor.load_state_dict(restored.weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"the checkpoint's weights are not this network's ({str(error)[:200]})") from error
+    return predictor
+
+
+def write_predictor(trainer: Trainer) -> None:
+    """Write the finished predictor with its card."""
+    info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
+    if trainer.report is None:
+        trainer.evaluate()
+    report, seconds = trainer.report, sum(trainer.position.seconds)
+    assert report is not None
+    errors = ", ".join(
+        f"{error:.3f} at {h} steps (copy-last-frame {report.copy_last[h]:.3f})" for h, error in report.error.items()
+    )
+    trainer.predictor.about = About(
+        env_id=info.env_id,
+        view=recipe.view,
+        action_meanings=info.action_meanings,
+        data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
+        f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
+        compute=f"{trainer.position.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
+        f"({trainer.fabric.device.type} × {trainer.fabric.world_size}), preset {recipe.name}, seed {recipe.seed}",
+        error=f"{errors}: squared error of (pixel − mean)/{recipe.predictor.pixel_scale:g} summed over a frame, "
+        f"mean of {recipe.windows} held-out windows",
+    )
+    folder: Path = trainer.run.predictor
+    make_folder(folder)
+    for name, content in sorted(predictor_files(trainer.predictor).items(), reverse=True):  # config.json is last
+        write_atomic(folder / name, content)

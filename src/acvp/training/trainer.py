@@ -1,0 +1,203 @@
+"""The training loop: phases of updates, held-out evaluations, checkpoints.
+
+Shapes: B windows, L frames of a window, K predicted steps.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from math import inf
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.optim import Optimizer
+
+from acvp.checkpoint import prune, save_checkpoint
+from acvp.errors import UserError
+from acvp.models import Predictor
+from acvp.runs import RunFolder
+from acvp.training.batches import DeviceBatch, TrainingData, to_device
+from acvp.training.config import TrainConfig
+from acvp.training.curriculum import Phase
+from acvp.training.display import Display
+from acvp.training.guard import StoppedError, StopRequest, gradient_norm, refuse_divergence
+from acvp.training.heldout import HeldOut, HeldOutReport
+from acvp.training.log import StepReport, TrainingLog
+from acvp.training.objective import objective
+from acvp.training.optimisers import make_optimiser, set_learning_rate
+from acvp.training.recipe import Recipe
+from acvp.training.snapshot import Position, restore_optimiser, to_files
+
+
+class Trainer:
+    """Trains one predictor through the phases of a recipe: `fit` until the end, or until stopped."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        predictor: Predictor,
+        recipe: Recipe,
+        data: TrainingData,
+        *,
+        options: TrainConfig,
+        run: RunFolder,
+        display: Display,
+        log: TrainingLog | None,
+        stop: StopRequest,
+        position: Position | None = None,
+        moments: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Take everything that training needs; `position` and `moments` are those of a checkpoint to go on from."""
+        self.fabric, self.recipe, self.data, self.options, self.run = fabric, recipe, data, options, run
+        self.display, self.log, self.stop = display, log, stop
+        self.position = position or Position()
+        self._moments = moments
+        self.network: Any = fabric.setup_module(predictor)
+        self.predictor = predictor
+        self.held_out = HeldOut(*data.held_out())
+        self.step_seconds: dict[int, float] = {}
+        self.report: HeldOutReport | None = None
+        self._saved = self._ticked = time.monotonic()
+        self._score = inf
+        self._stopping = 0
+        _refuse_uneven(recipe, fabric.world_size, options.accumulate)
+
+    def fit(self) -> None:
+        """Train through all phases that are left."""
+        self._ticked = self._saved = time.monotonic()
+        while self.position.phase < len(self.recipe.phases):
+            self._fit_phase(self.recipe.phases[self.position.phase])
+
+    def _fit_phase(self, phase: Phase) -> None:
+        optimiser = self._optimiser()
+        fabric, first = self.fabric, self.position.step
+        share = {"rank": fabric.global_rank, "world_size": fabric.world_size, "threads": self.options.threads}
+        with closing(self.data.batches(phase, first, **share)) as batches:
+            over = False
+            while not over:
+                report = self.update(phase, optimiser, to_device(next(batches), self.predictor.normaliser))
+                over, improved = self._judge(phase, report)
+                if over:
+                    self.position.next_phase()
+                self._save_if_due(None if over else optimiser, now=over or improved or self._stopping > 0)
+                if self._stopping:
+                    raise StoppedError(self._stopping)
+
+    def update(self, phase: Phase, optimiser: Optimizer, batch: DeviceBatch) -> StepReport:
+        """Do one update and return what it was; raise before it where a number is none."""
+        position = self.position
+        rate = phase.learning_rate(position.phase_step, position.seconds[-1])
+        set_learning_rate(optimiser, rate)
+        loss, seconds = self._agree(self.gradients(phase, batch))
+        norm = float(gradient_norm(self.predictor))
+        refuse_divergence(position.step, loss=loss, gradient=norm, rate=rate, network=self.predictor)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        self._score = inf
+        position.step += 1
+        position.phase_step += 1
+        position.seconds[-1] += seconds
+        return StepReport(
+            step=position.step, phase=position.phase, loss=loss, lr=rate, gradient=norm, samples=phase.batch_size,
+            seconds=seconds,
+        )  # fmt: skip
+
+    def gradients(self, phase: Phase, batch: DeviceBatch) -> Tensor:
+        """Leave the gradient of the whole batch, over all processes, and return this process's share of the loss.
+
+        Every part's loss is weighted as in one big batch before it goes backward, for the gate clip sees its scale.
+        """
+        world, rows = self.fabric.world_size, len(batch.frames)
+        size = rows // self.options.accumulate
+        total = torch.zeros((), device=batch.frames.device)
+        for first in range(0, rows, size):
+            part = DeviceBatch(*(each[first : first + size] for each in batch))
+            with self.fabric.no_backward_sync(self.network, enabled=first + size < rows):
+                predictions = self.network(part.frames, part.actions, predict=phase.predict, feed_back=phase.feed_back)
+                loss = objective(predictions, part) * (size / (rows * world))
+                self.fabric.backward(loss)
+            total += loss.detach()
+        if world > 1:  # the processes' gradients were averaged: what is wanted is their sum
+            torch._foreach_mul_([w.grad for w in self.predictor.parameters() if w.grad is not None], float(world))
+        return total
+
+    def _agree(self, loss: Tensor) -> tuple[float, float]:
+        """Return the loss over all processes and the seconds since the last update; note a stop."""
+        now = time.monotonic()
+        mine = torch.tensor([float(loss), float(self.stop.number), (now - self._ticked) / self.fabric.world_size])
+        self._ticked = now
+        ours: Any = self.fabric.all_reduce(mine.to(self.fabric.device), reduce_op="sum")
+        total, stop, seconds = ours.tolist()
+        self._stopping = 0 if not stop else self.stop.number or 15
+        return total, seconds
+
+    def _optimiser(self) -> Optimizer:
+        """Return the phase's optimiser: new, or as the checkpoint left it."""
+        optimiser = make_optimiser(self.recipe.optimiser, self.predictor)
+        if self._moments:
+            restore_optimiser(optimiser, self._moments)
+        self._moments = None
+        return optimiser
+
+    def _judge(self, phase: Phase, report: StepReport) -> tuple[bool, bool]:
+        """Report an update, evaluate where it is time to; return whether the phase is over, and a best score."""
+        position, improved = self.position, False
+        over = phase.progress(position.phase_step, position.seconds[-1]) >= 1.0
+        if self.log:
+            self.log.step(report)
+        self.display.step(report, phase.progress(position.phase_step, position.seconds[-1]), self.seconds_left)
+        if over or position.phase_step % self.recipe.evaluate_every == 0:
+            improved = self.evaluate()
+            over = over or (phase.patience is not None and position.stale >= phase.patience)
+        return over, improved
+
+    def evaluate(self) -> bool:
+        """Measure the held-out error, report it, and return whether it is the best so far."""
+        position = self.position
+        self.predictor.eval()
+        report = self.held_out.measure(self.predictor)
+        self.predictor.train()
+        shared: Any = self.fabric.all_reduce(torch.tensor(report.score, device=self.fabric.device), reduce_op="mean")
+        self.display.held_out(position.step, report)
+        if self.log:
+            self.log.held_out(position.step, position.phase, sum(position.seconds), report)
+        self.report, self._score = report, float(shared)
+        return position.judge(self._score)
+
+    def _save_if_due(self, optimiser: Optimizer | None, *, now: bool) -> None:
+        if now or time.monotonic() - self._saved >= 60 * self.options.save_minutes:
+            self.save(optimiser)
+            self._saved = time.monotonic()
+
+    def save(self, optimiser: Optimizer | None) -> None:
+        """Write a checkpoint and prune older ones; only the first process writes."""
+        if self.fabric.is_global_zero:
+            files = to_files(self.predictor, optimiser, self.position, self.recipe.to_dict(), self.data.store.digest)
+            save_checkpoint(self.run.checkpoints, self.position.step, files, score=self._score)
+            prune(self.run.checkpoints, self.options.keep)
+
+    def seconds_left(self) -> float | None:
+        """Return the wall-clock seconds that the phases have left; None where that cannot be foreseen."""
+        left = 0.0
+        for number, phase in enumerate(self.recipe.phases[self.position.phase :], self.position.phase):
+            here = number == self.position.phase
+            done, used = (self.position.phase_step, self.position.seconds[-1]) if here else (0, 0.0)
+            each = self.step_seconds.get(number)
+            ends = [60 * phase.minutes - used] if phase.minutes else []
+            ends += [(phase.steps - done) * each] if phase.steps and each else []
+            if not ends:
+                return None
+            left += max(0.0, min(ends))
+        return left
+
+
+def _refuse_uneven(recipe: Recipe, world: int, accumulate: int) -> None:
+    for number, phase in enumerate(recipe.phases, 1):
+        if phase.batch_size % (world * accumulate):
+            raise UserError(
+                f"phase {number} has batches of {phase.batch_size} windows, which {world} process(es) and --accumulate "
+                f"{accumulate} cannot share evenly; choose numbers whose product divides it"
+            )
