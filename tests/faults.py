@@ -33,7 +33,8 @@ from acvp import durable
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
 from acvp.data.writer import StoreWriter
-from acvp.durable import append_line, write_atomic
+from acvp.durable import append_line, exclusive_writer, write_atomic
+from acvp.errors import UserError
 from acvp.seeding import derived_seed, generator
 
 ROOT = Path(__file__).parent.parent
@@ -212,7 +213,8 @@ def collect_command(out: Path, *, frames: int, workers: int = 1, seed: int = 7) 
 def start(arguments: list[str], **mishap: Any) -> subprocess.Popen[bytes]:
     """Start an acvp command in a process of its own, in which `mishap` (see `main`) happens."""
     command = [sys.executable, "-m", "tests.faults", json.dumps(mishap, default=asdict), *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
 
 
 def added(output: bytes) -> set[int]:
@@ -249,7 +251,7 @@ def filling(size: int) -> bytes:
 def main(arguments: list[str]) -> int:
     """The acvp command line with one mishap: a trap that kills or fails, a largest file size, no look at free space.
 
-    Two more verbs show the tools below it: `write PATH SIZE` and `append PATH LINE`.
+    Three more verbs show the tools below it: `write PATH SIZE`, `append PATH LINE` and `hold FOLDER`.
     """
     mishap, verb = json.loads(arguments[0]), arguments[1]
     report_additions()
@@ -264,9 +266,23 @@ def main(arguments: list[str]) -> int:
         write_atomic(Path(arguments[2]), filling(int(arguments[3])))
     elif verb == "append":
         append_line(Path(arguments[2]), arguments[3])
+    elif verb == "hold":
+        hold(Path(arguments[2]))
     else:
         return acvp.cli.main(arguments[1:])
     return 0
+
+
+def hold(folder: Path) -> None:
+    """Say when ready, wait for a line, try to become the folder's writer, say how it went, stay until told to go."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        with exclusive_writer(folder):
+            print("won", flush=True)
+            sys.stdin.readline()
+    except UserError as error:
+        print(f"refused: {error}", flush=True)
 
 
 def report_additions() -> None:
