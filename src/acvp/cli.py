@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -19,6 +20,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.evaluation.config import EvaluateConfig
 from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -102,6 +104,7 @@ Verb = (
     Annotated[CollectConfig, subcommand("collect")]
     | Annotated[DataConfig, subcommand("data")]
     | Annotated[TrainConfig, subcommand("train")]
+    | Annotated[EvaluateConfig, subcommand("evaluate")]
 )
 
 
@@ -218,11 +221,29 @@ def run_train(config: TrainConfig) -> int:
     return train(config, store, make_recipe(config, store.info), err).exit_code
 
 
+def run_evaluate(config: EvaluateConfig) -> int:
+    """acvp evaluate."""
+    import acvp
+    from acvp.evaluation.command import default_out, evaluate_runs
+    from acvp.evaluation.tables import horizon_tables
+
+    with _stages() as stage:
+        body = evaluate_runs(config, acvp.load, stage)
+    _print_tables(horizon_tables(body))
+    for name, reason in body["left out"].items():
+        out.print(f"left out: {name}: {reason}", markup=False)
+    if "note" in body:
+        out.print(f"note: {body['note']}", markup=False)
+    out.print(f"written to {config.out or default_out(config.runs)}", markup=False)
+    return EXIT_OK
+
+
 RUN: dict[type[Any], Callable[[Any], int]] = {
     CollectConfig: run_collect,
     InfoConfig: run_info,
     VerifyConfig: run_verify,
     TrainConfig: run_train,
+    EvaluateConfig: run_evaluate,
     ImportConfig: run_import,
     ExportConfig: run_export,
 }
@@ -246,6 +267,27 @@ def _counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int
     with _progress(units) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """One bar that goes through named stages."""
+    with _progress("") as bar:
+        task = bar.add_task("starting", total=None)
+
+        def begin(name: str) -> Callable[[int, int], None]:
+            bar.reset(task, description=name, total=None)
+            return lambda done, total: bar.update(task, completed=done, total=total)
+
+        yield begin
+
+
+def _print_tables(tables: Sequence[Any]) -> None:
+    for each in tables:
+        table = Table(*each.heads, title=each.title, title_justify="left", title_style="bold", box=SIMPLE)
+        for row in each.rows:
+            table.add_row(*row)
+        out.print(table)
 
 
 def _progress(text: str) -> Progress:

@@ -1,0 +1,93 @@
+"""`acvp evaluate` from paths to files: evaluation.json, plots/, videos/, strips/."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from acvp.data.store import EpisodeStore
+from acvp.data.views import get_view
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.config import Device, EvaluateConfig
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.places import TestPart, test_part
+from acvp.evaluation.plots import curve_figure, image
+from acvp.evaluation.results import Evaluation
+from acvp.evaluation.run import evaluate
+from acvp.evaluation.subjects import Subject, training_of
+from acvp.models import Predictor
+from acvp.runs import provenance
+
+EVALUATION_NAME, PLOTS_NAME = "evaluation.json", "plots"
+
+Load = Callable[[Path], Predictor]
+Stage = Callable[[str], Progress]
+"""Begins a stage with a name and returns what to tell its progress."""
+
+
+def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
+    started = time.monotonic()
+    subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
+    evaluation = evaluate(subjects, part, config, stage("looking ahead"))
+    out = config.out or default_out(config.runs)
+    write_plots(evaluation, out / PLOTS_NAME, stage("drawing"))
+    body = evaluation.to_dict()
+    write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def open_runs(
+    runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
+) -> tuple[list[Subject], TestPart]:
+    """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
+    store = EpisodeStore.open(data)
+    subjects = [as_subject(path, load(path), device) for path in runs]
+    reference = None if trained_on is None else EpisodeStore.open(trained_on)
+    return subjects, test_part(store, [training_of(path) for path in runs], reference)
+
+
+def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:
+    """Return a loaded predictor under its folder's name."""
+    if predictor.about is None:
+        raise UserError(f"{path}: this predictor does not say of what game and view it is; train it with acvp train")
+    resolved = path.resolve()
+    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
+    return Subject(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
+
+
+def pick_device(name: Device) -> torch.device:
+    """Return a device by its name; auto takes the fastest there is."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name != "auto" and not there[name]:
+        raise UserError(f"--device {name}: this machine has none; use --device auto")
+    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
+
+
+def default_out(runs: Sequence[Path]) -> Path:
+    """Return where results go: into the run, or into a folder of their own if there are several."""
+    return runs[0] if len(runs) == 1 else Path("evaluation")
+
+
+def write_plots(evaluation: Evaluation, folder: Path, progress: Progress) -> None:
+    """Write a PNG and an SVG of every metric."""
+    make_folder(folder)
+    for done, metric in enumerate(evaluation.metrics):
+        progress(done, len(evaluation.metrics))
+        figure = curve_figure(evaluation, metric)
+        for kind in ("png", "svg"):
+            write_atomic(folder / f"{metric}.{kind}", image(figure, kind))
+
+
+def write_json(path: Path, body: dict[str, Any], *, seed: int, started: float) -> None:
+    """Write results with their provenance; `started` is from time.monotonic."""
+    make_folder(path.parent)
+    origin = provenance() | {"seed": seed, "seconds": round(time.monotonic() - started, 1)}
+    text = json.dumps({"provenance": origin} | body, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text.encode() + b"\n")

@@ -1,0 +1,141 @@
+"""What `acvp evaluate` and `acvp counterfactual` are asked for; imports no torch, for a quick command line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from acvp.errors import UserError
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+VideoFormat = Literal["mp4", "gif"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig:
+    """Look ahead with one or several runs and compare every step with the truth: curves, videos, film strips."""
+
+    runs: tuple[Path, ...]
+    """Folders of runs or of predictors; all of one game, view and set of actions."""
+    data: Path
+    """Store to test on: the one trained on (its held-out episodes are used) or another one (all of it)."""
+    trained_on: Path | None = None
+    """Store the runs were trained on, where --data is another one: refuses plays that are in both."""
+    out: Path | None = None
+    """Folder for evaluation.json, plots/, videos/ and strips/; None: the run's own, `evaluation` for several runs."""
+    horizon: int = 100
+    """Steps ahead (decisions)."""
+    windows: int = 500
+    """Places to look ahead from, spread over the test episodes."""
+    shuffled_windows: int = 100
+    """How many of them are also predicted under another window's actions, for the action sensitivity; 0: none."""
+    batch_size: int = 32
+    """Windows predicted at once; the results do not depend on it."""
+    videos: int = 1
+    """Windows to film."""
+    video_steps: int | None = None
+    """Steps of a video; None: as --horizon."""
+    video_formats: tuple[VideoFormat, ...] = ("mp4", "gif")
+    """Files to write of each video."""
+    strip: str | None = None
+    """Steps of the film strips, such as 1-7,174-180; None: the first and the last seven."""
+    crop: str | None = None
+    """Also a strip of a part of the frame, ROWxCOL+HEIGHT+WIDTH in the view's pixels, such as 90x40+28+28."""
+    seed: int = 0
+    """Windows, shuffled actions and bootstrap follow from it."""
+    device: Device = "auto"
+    """Where to compute."""
+
+    def __post_init__(self) -> None:
+        require_runs(self.runs)
+        require(1, horizon=self.horizon, windows=self.windows, batch_size=self.batch_size)
+        require(0, shuffled_windows=self.shuffled_windows, videos=self.videos, seed=self.seed)
+        if self.video_steps is not None:
+            require(1, video_steps=self.video_steps)
+        strip_steps(self.strip, self.film_steps)
+        if self.crop is not None:
+            parse_crop(self.crop)
+
+    @property
+    def film_steps(self) -> int:
+        """Steps of a video."""
+        return self.horizon if self.video_steps is None else self.video_steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterfactualConfig:
+    """Compare every action's predicted future with the true one, which the emulator plays from the same saved state."""
+
+    runs: tuple[Path, ...]
+    """Folders of runs or of predictors; all of one game, view and set of actions."""
+    data: Path
+    """Store whose plays lead to the states: made by acvp collect, for its seeds and game are needed."""
+    trained_on: Path | None = None
+    """Store the runs were trained on, where --data is another one: refuses plays that are in both."""
+    out: Path | None = None
+    """Folder for counterfactual.json and plots/; None: the run's own, `evaluation` for several runs."""
+    states: int = 200
+    """Saved states to look ahead from."""
+    steps: int = 1
+    """Decisions of a future; without --sequences each action is held for all of them."""
+    sequences: int | None = None
+    """Futures sampled at each state, of --steps random actions each; None: one future for each action."""
+    seed: int = 0
+    """States and sampled sequences follow from it."""
+    device: Device = "auto"
+    """Where to compute."""
+
+    def __post_init__(self) -> None:
+        require_runs(self.runs)
+        require(1, states=self.states, steps=self.steps)
+        require(0, seed=self.seed)
+        if self.sequences is not None:
+            require(2, sequences=self.sequences)
+
+
+class Crop(NamedTuple):
+    """A part of a frame, in the view's pixels."""
+
+    row: int
+    column: int
+    height: int
+    width: int
+
+
+def require_runs(runs: tuple[Path, ...]) -> None:
+    """Refuse an empty list of runs."""
+    if not runs:
+        raise UserError("--runs is empty: name at least one run")
+
+
+def require(least: int, **values: int) -> None:
+    """Refuse values under the least, by the name of their option."""
+    for name, value in values.items():
+        if value < least:
+            raise UserError(f"--{name.replace('_', '-')} {value}: at least {least}")
+
+
+def parse_crop(text: str) -> Crop:
+    """Return the crop that ROWxCOL+HEIGHT+WIDTH stands for."""
+    match = re.fullmatch(r"(\d+)x(\d+)\+(\d+)\+(\d+)", text)
+    crop = Crop(*map(int, match.groups())) if match else None
+    if crop is None or not crop.height or not crop.width:
+        raise UserError(f"--crop {text}: write ROWxCOL+HEIGHT+WIDTH in pixels, such as 90x40+28+28")
+    return crop
+
+
+def strip_steps(text: str | None, last: int) -> tuple[int, ...]:
+    """Return the steps of a film strip, 1 to `last`; without a text the first and the last seven."""
+    if text is None:
+        return tuple(sorted({*range(1, min(7, last) + 1), *range(max(1, last - 6), last + 1)}))
+    steps: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if not match:
+            raise UserError(f"--strip {text}: write steps and ranges of steps, such as 1-7,174-180")
+        steps |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if not steps or min(steps) < 1 or max(steps) > last:
+        raise UserError(f"--strip {text}: steps must lie in 1 to {last}; --video-steps makes videos longer")
+    return tuple(sorted(steps))

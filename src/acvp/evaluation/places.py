@@ -1,0 +1,115 @@
+"""Where to look ahead from: windows of the test episodes, drawn once by seed, without replacement, evenly spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from acvp.data.split import refuse_leaks, split_positions
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window
+from acvp.errors import UserError
+from acvp.seeding import generator
+
+
+class Place(NamedTuple):
+    """A window of a store."""
+
+    episode: int
+    """Position of the episode in the store."""
+    start: int
+    """Its first frame."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What a run says about its training data."""
+
+    digest: str
+    """Of the store."""
+    test_fraction: float
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestPart:
+    """Episodes that no run was trained on."""
+
+    __test__ = False  # not a test, whatever pytest thinks of its name
+    store: EpisodeStore
+    how: str
+    """How they were chosen, in a sentence."""
+
+
+def test_part(store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None) -> TestPart:
+    """Return the episodes of a store that every run has held out; all of a store that none was trained on."""
+    own = [each for each in trained if each is not None and each.digest == store.digest]
+    if not own:
+        return _other_store(store, trained_on)
+    held_out = set(range(len(store)))
+    for each in own:
+        held_out &= set(split_positions(store, test_fraction=each.test_fraction, seed=each.seed)[1])
+    if not held_out:
+        raise UserError(
+            f"{store.path}: the runs were split by different seeds and have no held-out episode in common; "
+            "train them with one --seed, or record a test store with another seed and pass it as --data"
+        )
+    splits = sorted({(each.test_fraction, each.seed) for each in own})
+    told = ", ".join(f"fraction {fraction:g} seed {seed}" for fraction, seed in splits)
+    how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes ({told})"
+    return TestPart(store=store.subset(sorted(held_out)), how=how)
+
+
+def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> TestPart:
+    if trained_on is None:
+        how = "not compared with the training store: name it with --trained-on"
+    else:
+        refuse_leaks(trained_on, store)
+        how = f"none of them is in the training store {trained_on.path}"
+    return TestPart(store=store, how=f"all {len(store)} episodes of a store that no run was trained on ({how})")
+
+
+def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[Place]:
+    """Return `count` places in the order of the store, or all there are; `option` is what an error should name."""
+    legal = np.array([max(0, entry.frames - window.length + 1) for entry in store.entries], np.int64)
+    if not legal.any():
+        longest = max((entry.frames for entry in store.entries), default=0)
+        raise UserError(
+            f"--{option} {window.horizon}: the longest of {len(store)} test episodes in {store.path} has {longest} "
+            f"frames, and {window.context} are given first; choose at most {max(0, longest - window.context)}, or "
+            "record longer episodes"
+        )
+    places = []
+    for position, share in enumerate(_shares(legal, count, seed)):
+        drawn = generator("places", seed, store.entries[position].number)
+        starts = drawn.choice(int(legal[position]), int(share), replace=False)
+        places += [Place(position, int(start)) for start in sorted(starts)]
+    return places
+
+
+def _shares(legal: np.ndarray[tuple[int], np.dtype[np.int64]], count: int, seed: int) -> list[int]:
+    """Deal `count` windows to episodes in turns, the first turn in random order; no episode gets more than it has."""
+    order = generator("shares", seed).permutation(len(legal))
+    shares = [0] * len(legal)
+    left = min(count, int(legal.sum()))
+    while left:
+        for position in order.tolist():
+            if left and shares[position] < legal[position]:
+                shares[position] += 1
+                left -= 1
+    return shares
+
+
+def evenly(count: int, wanted: int) -> list[int]:
+    """Return `wanted` of the numbers 0 to count - 1, evenly spaced; all where there are fewer."""
+    wanted = min(count, wanted)
+    return [i * count // wanted for i in range(wanted)]
+
+
+def batches(places: Sequence[Place], size: int) -> Iterator[Sequence[Place]]:
+    """Yield places `size` at a time."""
+    for first in range(0, len(places), size):
+        yield places[first : first + size]

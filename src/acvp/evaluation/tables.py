@@ -1,0 +1,70 @@
+"""Evaluations as plain tables of text, for the terminal and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
+"""Of the horizon, those that tables show."""
+AT_STEPS = ("error", "gain")
+TITLES = {"exact_steps": "Steps until the first wrong pixel", "kept_steps": "Steps until the object is lost"}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A title, column heads and rows of text."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def horizon_tables(body: Mapping[str, Any]) -> list[TextTable]:
+    """Return the tables of what evaluation.json holds: errors by step, everything at the last step."""
+    steps = shown_steps(body["horizon"])
+    by_step = [_by_step(body, metric, steps) for metric in AT_STEPS]
+    return [*by_step, _at_the_end(body)]
+
+
+def shown_steps(horizon: int) -> list[int]:
+    """Return the steps that a table of some horizon shows."""
+    return sorted({step for step in STEPS if step < horizon} | {horizon})
+
+
+def _by_step(body: Mapping[str, Any], metric: str, steps: Sequence[int]) -> TextTable:
+    described, names = body["metrics"][metric], list(body["curves"])
+    rows = tuple((str(step), *_row(body["curves"], names, metric, step - 1)) for step in steps)
+    return TextTable(f"{described['title']} ({described['unit']}), 95 % band", ("step", *names), rows)
+
+
+def _at_the_end(body: Mapping[str, Any]) -> TextTable:
+    names, horizon = list(body["curves"]), body["horizon"]
+    rows = [
+        (described["title"], *_row(body["curves"], names, metric, horizon - 1))
+        for metric, described in body["metrics"].items()
+    ]
+    totals = [total for total in TITLES if any(total in body["steps"][name] for name in names)]
+    rows += [(TITLES[total], *_row(body["steps"], names, total, 0)) for total in totals]
+    return TextTable(f"Everything at step {horizon}", ("metric", *names), tuple(rows))
+
+
+def _row(curves: Mapping[str, Any], names: Sequence[str], metric: str, index: int) -> list[str]:
+    return [banded(curves[name][metric], index) if metric in curves[name] else "–" for name in names]
+
+
+def banded(curve: Mapping[str, Sequence[float | None]], index: int) -> str:
+    """Return a number of a curve with its band, such as 12.3 [11, 14]."""
+    mean, low, high = (curve[part][index] for part in ("mean", "low", "high"))
+    if mean is None:
+        return "–"
+    band = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return number(mean) + band
+
+
+def number(value: float) -> str:
+    """Return a number with three figures."""
+    if value == 0 or abs(value) >= 1e-4:
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:.1e}"

@@ -1,0 +1,82 @@
+"""Sums of measured values by episode and step, and 95 % bands by resampling episodes (percentile bootstrap).
+
+Values of one episode depend on each other, so whole episodes are drawn. Memory: episodes × steps, however many windows.
+
+Shapes: E episodes, T steps, R resamples.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.seeding import generator
+
+RESAMPLES = 1000
+LEVEL = (2.5, 97.5)
+"""Percentiles of a 95 % band."""
+
+Floats = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """A mean with its band by step; NaN where nothing was measured, and for the band of a single episode."""
+
+    mean: Floats  # (T,)
+    low: Floats  # (T,)
+    high: Floats  # (T,)
+
+
+class Tally:
+    """Sums and counts of one measured quantity."""
+
+    def __init__(self, episodes: int, steps: int) -> None:
+        self.sums = np.zeros((episodes, steps))
+        self.counts = np.zeros((episodes, steps))
+
+    def add(self, step: int, episodes: NDArray[np.int64], values: Floats) -> None:
+        """Take in a value for each window of a batch at a step, 0 being the first; NaN is left out."""
+        there = ~np.isnan(values)
+        np.add.at(self.sums[:, step], episodes[there], values[there])
+        np.add.at(self.counts[:, step], episodes[there], 1.0)
+
+
+class Bootstrap:
+    """The same resampled episodes for every quantity, so that ratios are resampled together."""
+
+    def __init__(self, episodes: int, *, seed: int, resamples: int = RESAMPLES) -> None:
+        drawn = generator("bootstrap", seed).multinomial(episodes, [1 / episodes] * episodes, size=resamples)
+        self.weights = drawn.astype(np.float64)  # (R, E): how often each episode was drawn
+        self.episodes = episodes
+
+    def curve(self, tally: Tally) -> Curve:
+        """Return the mean over windows."""
+        return self._curve(*_means(tally.sums, tally.counts, self.weights))
+
+    def ratio(self, above: Tally, below: Tally) -> Curve:
+        """Return the ratio of two means."""
+        over, under = (_means(each.sums, each.counts, self.weights) for each in (above, below))
+        return self._curve(_divide(over[0], under[0]), _divide(over[1], under[1]))
+
+    def total(self, tally: Tally) -> Curve:
+        """Return the sum over the steps of the mean over windows, as a curve of one step."""
+        mean, resampled = _means(tally.sums, tally.counts, self.weights)
+        return self._curve(mean.sum(keepdims=True), resampled.sum(1, keepdims=True))
+
+    def _curve(self, mean: Floats, resampled: Floats) -> Curve:
+        low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+        known = ~np.isnan(resampled).all(0)
+        if self.episodes > 1 and known.any():
+            low[known], high[known] = np.nanpercentile(resampled[:, known], LEVEL, axis=0)
+        return Curve(mean, low, high)
+
+
+def _means(sums: Floats, counts: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the mean (T,) and the resampled means (R, T)."""
+    return _divide(sums.sum(0), counts.sum(0)), _divide(weights @ sums, weights @ counts)
+
+
+def _divide(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
