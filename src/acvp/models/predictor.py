@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from acvp.models.about import About
 from acvp.models.checks import FrameShape, action_vectors, check_frames, check_window
+from acvp.models.hub import Shareable
 from acvp.models.normaliser import Normaliser
 from acvp.models.transform import Outcome
 
@@ -50,7 +51,7 @@ class Predictions(NamedTuple):
     """End-of-episode logits (B, K) of a predictor with outcome heads."""
 
 
-class Predictor(nn.Module):
+class Predictor(nn.Module, Shareable):
     """Predicts the next frame from the frames so far and an action: f(x_1:t, a_t) → x_t+1 (§3)."""
 
     def __init__(self, config: PredictorConfig) -> None:
