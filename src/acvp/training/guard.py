@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -30,11 +30,10 @@ def gradient_norm(network: nn.Module) -> Tensor:
     return _norm(gradients)
 
 
-def refuse_divergence(step: int, *, loss: float, gradient: float, rate: float, network: nn.Module) -> None:
-    """Raise unless everything that the update of a step is made of is finite."""
+def refuse_divergence(step: int, network: nn.Module, numbers: Mapping[str, float] = MappingProxyType({})) -> None:
+    """Raise unless the weights and everything that the update of a step is made of are finite."""
     weights = float(_norm([weight.detach() for weight in network.parameters()]))
-    numbers = {"loss": loss, "gradient": gradient, "learning rate": rate, "weights": weights}
-    for name, value in numbers.items():
+    for name, value in {**numbers, "norm of the weights": weights}.items():
         if not isfinite(value):
             raise DivergenceError(
                 f"step {step}: the {name} is {value}; stopped before the update, the last checkpoint is untouched; "

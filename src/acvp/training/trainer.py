@@ -93,7 +93,8 @@ class Trainer:
         set_learning_rate(optimiser, rate)
         loss, seconds = self._agree(self.gradients(phase, batch))
         norm = float(gradient_norm(self.predictor))
-        refuse_divergence(position.step, loss=loss, gradient=norm, rate=rate, network=self.predictor)
+        numbers = {"loss": loss, "gradient": norm, "learning rate": rate}
+        refuse_divergence(position.step, self.predictor, numbers)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         self._score = inf
@@ -173,7 +174,8 @@ class Trainer:
             self._saved = time.monotonic()
 
     def save(self, optimiser: Optimizer | None) -> None:
-        """Write a checkpoint and prune older ones; only the first process writes."""
+        """Write a checkpoint and prune older ones, unless the weights are spoilt; only the first process writes."""
+        refuse_divergence(self.position.step, self.predictor)
         if self.fabric.is_global_zero:
             files = to_files(self.predictor, optimiser, self.position, self.recipe.to_dict(), self.data.store.digest)
             save_checkpoint(self.run.checkpoints, self.position.step, files, score=self._score)
