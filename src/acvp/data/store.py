@@ -22,7 +22,8 @@ import numpy as np
 
 from acvp.data.episode import Episode
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
-from acvp.data.part import parse
+from acvp.data.part import MAX_SIDE, parse
+from acvp.data.recorder import MAX_ACTIONS
 from acvp.durable import unseal
 from acvp.errors import UserError
 
@@ -197,11 +198,24 @@ def read_info(path: Path) -> StoreInfo:
         version = body.pop("store_format", None)
         if version != STORE_FORMAT:
             raise ValueError(f"store format {version!r}, this acvp reads {STORE_FORMAT}; a newer acvp may read it")
-        info = StoreInfo(**body)
-        height, width, channels = (int(side) for side in info.frame_shape)
-        return replace(info, frame_shape=(height, width, channels), action_meanings=tuple(info.action_meanings))
-    except (ValueError, TypeError) as error:
+        return checked_info(StoreInfo(**body))
+    except (ValueError, TypeError, OSError) as error:
         raise StoreError(f"{file}: {error}") from error
+
+
+def checked_info(info: StoreInfo) -> StoreInfo:
+    """The same with tuples where JSON has lists, or ValueError."""
+    kinds: dict[str, Any] = {"env_id": str, "settings": dict, "policy": str, "epsilon": (int, float), "seed": int}
+    for name, kind in (kinds | {"versions": dict}).items():
+        if not isinstance(getattr(info, name), kind):
+            raise ValueError(f"{name} = {getattr(info, name)!r:.80}")
+    shape, meanings = info.frame_shape, info.action_meanings
+    if len(shape) != 3 or shape[2] != 3 or any(type(side) is not int or not 1 <= side <= MAX_SIDE for side in shape):
+        raise ValueError(f"frames of {shape!r:.80}: heights and widths from 1 to {MAX_SIDE} and 3 colours are possible")
+    named = isinstance(meanings, list | tuple) and all(isinstance(meaning, str) for meaning in meanings)
+    if not named or len(meanings) > MAX_ACTIONS:
+        raise ValueError(f"actions {meanings!r:.80}: a name for each and at most {MAX_ACTIONS} are possible")
+    return replace(info, frame_shape=(shape[0], shape[1], 3), action_meanings=tuple(meanings))
 
 
 def read_index(path: Path) -> list[IndexEntry]:
@@ -230,7 +244,7 @@ def parse_entry(line: bytes) -> IndexEntry:
     for one in fields(IndexEntry):
         value = getattr(entry, one.name)
         if not isinstance(value, kinds[str(one.type)]) or isinstance(value, bool):
-            raise ValueError(f"{one.name} = {value!r}")
+            raise ValueError(f"{one.name} = {value!r:.80}")
     possible = 0 <= entry.number < MAX_COUNT and 1 <= entry.frames < MAX_COUNT and 1 <= entry.size < MAX_COUNT
     if not possible or len(entry.palette or "") % 6:
         raise ValueError("impossible numbers")

@@ -17,6 +17,7 @@ from acvp.data.store import (
     IndexEntry,
     StoreError,
     StoreInfo,
+    checked_info,
     part_path,
     read_index,
     read_info,
@@ -101,6 +102,10 @@ class StoreWriter:
 def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
     """Hold a store for writing, making it if there is none; refuses a store that records something else."""
     path = Path(path)
+    try:
+        info = checked_info(info)
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} cannot record this: {error}") from error
     _refuse_foreign_folder(path)
     make_folder(path / PARTS_NAME)
     with exclusive_writer(path):
