@@ -20,6 +20,7 @@ from acvp.evaluation.places import TestPart, test_part
 from acvp.evaluation.plots import curve_figure, image
 from acvp.evaluation.results import Evaluation
 from acvp.evaluation.run import evaluate
+from acvp.evaluation.studio import Studio
 from acvp.evaluation.subjects import Subject, training_of
 from acvp.models import Predictor
 from acvp.runs import provenance
@@ -35,10 +36,11 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
     """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
     started = time.monotonic()
     subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
+    studio = Studio(subjects, part, config)
     evaluation = evaluate(subjects, part, config, stage("looking ahead"))
     out = config.out or default_out(config.runs)
     write_plots(evaluation, out / PLOTS_NAME, stage("drawing"))
-    body = evaluation.to_dict()
+    body = evaluation.to_dict() | {"films": studio.write(out, stage("filming"))}
     write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
     return body
 

@@ -36,8 +36,8 @@ METRICS = {
     for metric in (
         Metric(
             name="error",
-            title="Squared error, the paper's scale",
-            unit="sum over a frame",
+            title="Squared error",
+            unit="the paper's scale, sum over a frame",
             formula="Σ over pixels and channels of ((x̂ − x)/{scale})²; mean over windows, no factor ½",
             better="lower",
             floor=0.0,
@@ -52,14 +52,14 @@ METRICS = {
         ),
         Metric(
             name="psnr",
-            title="Peak signal-to-noise ratio",
+            title="PSNR",
             unit="dB",
             formula="10 · log10(255² / mse) of each frame, at most 60 dB; mean over windows",
             better="higher",
         ),
         Metric(
             name="ssim",
-            title="Structural similarity",
+            title="SSIM",
             unit="1 = equal",
             formula="SSIM (Wang et al., 2004), Gaussian window 11×11 with σ = 1.5, K1 = 0.01, K2 = 0.03, range 255, "
             "mean over windows that lie inside the frame and over channels; mean over windows",
@@ -75,7 +75,7 @@ METRICS = {
         ),
         Metric(
             name="exact",
-            title="Windows exact so far",
+            title="Exact so far",
             unit="share",
             formula="share of windows without a wrong pixel in steps 1..t; its sum over t is the mean number of exact "
             "steps",
@@ -84,7 +84,7 @@ METRICS = {
         ),
         Metric(
             name="moving_mse",
-            title="Squared error on pixels that move",
+            title="Error on moving pixels",
             unit="(pixel value)²",
             formula="mean of (x̂ − x)² over the pixels where the true frames of steps t and t − 1 differ; mean over the "
             "windows that have such pixels",
@@ -93,7 +93,7 @@ METRICS = {
         ),
         Metric(
             name="object_distance",
-            title="Distance of the controlled object",
+            title="Object's distance",
             unit="recorded pixels",
             formula="distance from where the emulator's RAM says the controlled object is to where its true patch fits "
             "best in x̂; the search radius (12 % of the frame's longer side) where it is not found",
@@ -102,7 +102,7 @@ METRICS = {
         ),
         Metric(
             name="object_kept",
-            title="Controlled object kept so far",
+            title="Object kept so far",
             unit="share",
             formula="share of windows whose controlled object was within 4 % of the frame's longer side in all of "
             "steps 1..t; its sum over t is the mean number of steps until the object is lost",
@@ -111,7 +111,7 @@ METRICS = {
         ),
         Metric(
             name="gain",
-            title="Gain over copy-last-frame",
+            title="Gain over copy-last",
             unit="1 = no error, 0 = no better",
             formula="1 − (mean error) / (mean error of repeating the last real frame)",
             better="higher",

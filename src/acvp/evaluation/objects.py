@@ -32,7 +32,10 @@ Positions = dict[int, NDArray[np.float64]]
 
 
 def find_positions(
-    store: EpisodeStore, places: Iterable[Place], length: int, progress: Callable[[int, int], None]
+    store: EpisodeStore,
+    places: Iterable[Place],
+    length: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Positions:
     """Play the episodes of the places again and return where the object was; UserError says why that cannot be."""
     last: dict[int, int] = {}

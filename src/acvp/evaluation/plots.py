@@ -20,7 +20,7 @@ RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") 
 BASELINE_LINES = ("--", ":")
 LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
 DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
-SIZE, CAPTION_WIDTH = (5.2, 3.9), 88
+SIZE, CAPTION_WIDTH = (5.2, 3.8), 96
 
 
 def curve_figure(evaluation: Evaluation, metric: str, colors: dict[str, str] = LIGHT) -> Figure:
@@ -83,7 +83,7 @@ def caption(figure: Figure, text: str, colors: dict[str, str]) -> None:
     lines = textwrap.wrap(text, CAPTION_WIDTH)
     height = figure.get_size_inches()[1] + 0.14 * len(lines)
     figure.set_size_inches(figure.get_size_inches()[0], height)
-    room = (0.14 * len(lines) + 0.12) / height
+    room = (0.14 * len(lines) + 0.02) / height
     figure.text(0.02, 0.06 / height, "\n".join(lines), fontsize=7, color=colors["faint"], va="bottom", linespacing=1.25)
     figure.tight_layout(rect=(0, room, 1, 1))
 

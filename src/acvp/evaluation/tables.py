@@ -9,7 +9,7 @@ from typing import Any
 STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
 """Of the horizon, those that tables show."""
 AT_STEPS = ("error", "gain")
-TITLES = {"exact_steps": "Steps until the first wrong pixel", "kept_steps": "Steps until the object is lost"}
+TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""Videos: truth | prediction | difference for every subject, as MP4 and GIF.
+
+Pixels are enlarged by an even number and placed on even coordinates, so that every chroma sample of a 4:2:0 video,
+which all players take, belongs to one pixel of the game: one-pixel sprites keep their colour.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Final
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from acvp.errors import UserError
+from acvp.evaluation.drawing import (
+    FAINT,
+    GIVEN,
+    INK,
+    LINE,
+    PREDICTED,
+    Picture,
+    canvas,
+    enlarge,
+    even_scale,
+    fitted,
+    font,
+)
+from acvp.evaluation.film import Film
+
+FPS = 15
+"""Decisions a second: real time at four emulator frames a decision."""
+HEIGHT, GIF_HEIGHT = 336, 168
+"""Of a frame in a video, about, in pixels."""
+BORDER, GAP = 4, 8
+CODEC: Final = "libx264"
+QUALITY = "14"
+"""Constant rate factor of the encoder; lower is better, 0 without loss."""
+BT601 = 6
+"""Which colours the encoded ones are, by the standard's number."""
+
+
+def pictures(film: Film, scale: int) -> Iterator[Picture]:
+    """Yield the pictures of a video, from the first given frame on."""
+    for number in range(len(film.truth)):
+        yield _compose(film, number - film.context + 1, scale)
+
+
+def _compose(film: Film, step: int, scale: int) -> Picture:
+    """Draw one moment; steps up to 0 are given frames."""
+    truth = film.frame(step)
+    height, width = (side * scale for side in truth.shape[:2])
+    across, down = width + 2 * BORDER + GAP, LINE
+    columns = 1 + 2 * len(film.predictions)
+    image, draw = canvas(columns * across + GAP, 3 * LINE + height + 2 * BORDER)
+    draw.text((GAP, down // 2 - 8), _told(film, step), INK, font())
+    for column, (name, picture, border) in enumerate(_panels(film, step, truth)):
+        left, top = GAP + column * across, 2 * LINE
+        draw.text((left, LINE + 2), fitted(name, across - GAP), INK, font())
+        draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + height + 2 * BORDER - 1), border)
+        image.paste(Image.fromarray(enlarge(picture, scale)), (left + BORDER, top + BORDER))
+    return np.asarray(image)
+
+
+def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Picture, tuple[int, int, int]]]:
+    yield "truth", truth, FAINT
+    border = GIVEN if step <= 0 else PREDICTED
+    for name, frames in film.predictions.items():
+        shown = truth if step <= 0 else frames[step - 1]
+        yield name, shown, border
+        yield "difference", np.abs(shown.astype(np.int16) - truth).astype(np.uint8), border
+
+
+def _told(film: Film, step: int) -> str:
+    first = step == 1 - film.context
+    action = "" if first else f"   action {film.action(step)}"
+    return f"given frame {step + film.context}{action}" if step <= 0 else f"step {step}{action}"
+
+
+def check_format(name: str) -> None:
+    """Refuse a format that cannot be written here, before any work is done."""
+    if name == "mp4":
+        _require_encoder()
+
+
+def _require_encoder() -> None:
+    try:
+        import av
+    except ImportError as error:
+        raise UserError(
+            "videos in mp4 need PyAV: pip install 'acvp[video]', or choose --video-formats gif, or --videos 0"
+        ) from error
+    if CODEC not in av.codecs_available:
+        raise UserError(
+            f"this PyAV was built without the H.264 encoder {CODEC}: install PyAV's own wheel (pip install "
+            "--force-reinstall av), or choose --video-formats gif, or --videos 0"
+        )
+
+
+def mp4(film: Film) -> bytes:
+    """Return a film as an H.264 video that browsers and phones play."""
+    _require_encoder()
+    import av
+
+    buffer, scale = io.BytesIO(), even_scale(film.truth.shape[1], HEIGHT)
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream(CODEC, rate=FPS)
+        stream.options = {"crf": QUALITY, "preset": "medium", "threads": "1"}
+        stream.pix_fmt, stream.time_base = "yuv420p", Fraction(1, FPS)
+        stream.height, stream.width = _compose(film, 0, scale).shape[:2]
+        context = stream.codec_context
+        context.colorspace = context.color_primaries = context.color_trc = BT601
+        for picture in pictures(film, scale):
+            planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).astype(np.uint8, copy=False)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def gif(film: Film) -> bytes:
+    """Return a film as a GIF; each picture has its own 256 colours."""
+    buffer, scale = io.BytesIO(), max(1, round(GIF_HEIGHT / film.truth.shape[1]))
+    images = (Image.fromarray(picture) for picture in pictures(film, scale))
+    first, *others = (image.quantize(256, dither=Image.Dither.NONE) for image in images)
+    duration = round(100 / FPS) * 10  # ms; a GIF counts hundredths of a second
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False)
+    return buffer.getvalue()
+
+
+ENCODERS: dict[str, Callable[[Film], bytes]] = {"mp4": mp4, "gif": gif}
