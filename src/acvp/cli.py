@@ -20,7 +20,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -105,6 +105,7 @@ Verb = (
     | Annotated[DataConfig, subcommand("data")]
     | Annotated[TrainConfig, subcommand("train")]
     | Annotated[EvaluateConfig, subcommand("evaluate")]
+    | Annotated[CounterfactualConfig, subcommand("counterfactual")]
 )
 
 
@@ -229,12 +230,22 @@ def run_evaluate(config: EvaluateConfig) -> int:
 
     with _stages() as stage:
         body = evaluate_runs(config, acvp.load, stage)
-    _print_tables(horizon_tables(body))
     for name, reason in body["left out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
-    if "note" in body:
-        out.print(f"note: {body['note']}", markup=False)
-    out.print(f"written to {config.out or default_out(config.runs)}", markup=False)
+    _print_results(horizon_tables(body), body, config.out or default_out(config.runs))
+    return EXIT_OK
+
+
+def run_counterfactual(config: CounterfactualConfig) -> int:
+    """acvp counterfactual."""
+    import acvp
+    from acvp.evaluation.branching import counterfactual_runs
+    from acvp.evaluation.command import default_out
+    from acvp.evaluation.tables import counterfactual_table
+
+    with _stages() as stage:
+        body = counterfactual_runs(config, acvp.load, stage)
+    _print_results([counterfactual_table(body)], body, config.out or default_out(config.runs))
     return EXIT_OK
 
 
@@ -244,6 +255,7 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     VerifyConfig: run_verify,
     TrainConfig: run_train,
     EvaluateConfig: run_evaluate,
+    CounterfactualConfig: run_counterfactual,
     ImportConfig: run_import,
     ExportConfig: run_export,
 }
@@ -282,12 +294,16 @@ def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
         yield begin
 
 
-def _print_tables(tables: Sequence[Any]) -> None:
+def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
+    """Tables, what should be known about them, and where the files are."""
     for each in tables:
         table = Table(*each.heads, title=each.title, title_justify="left", title_style="bold", box=SIMPLE)
         for row in each.rows:
             table.add_row(*row)
         out.print(table)
+    if "note" in body:
+        out.print(f"note: {body['note']}", markup=False)
+    out.print(f"written to {folder}", markup=False)
 
 
 def _progress(text: str) -> Progress:

@@ -61,7 +61,7 @@ def summarise(
     """Return means and 95 % bands over episodes of everything that was tallied."""
     used = _episodes_used(tallies)
     bootstrap = Bootstrap(len(used), seed=seed)
-    picked = {name: {metric: _pick(tally, used) for metric, tally in each.items()} for name, each in tallies.items()}
+    picked = {name: {metric: tally.of(used) for metric, tally in each.items()} for name, each in tallies.items()}
     curves = {name: _curves(each, picked[COPY_LAST]["error"], bootstrap) for name, each in picked.items()}
     totals = {
         name: {TOTALS[metric]: bootstrap.total(tally) for metric, tally in each.items() if metric in TOTALS}
@@ -71,9 +71,15 @@ def summarise(
         "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes",
         "episodes": len(used),
     }
-    if len(used) < FEW_EPISODES:
-        bands["note"] = f"{len(used)} test episodes are few: bands over fewer than {FEW_EPISODES} are too narrow"
-    return Evaluation(curves=curves, totals=totals, baselines=baselines, facts=facts | bands, left_out=left_out)
+    facts = facts | bands | few_episodes(len(used))
+    return Evaluation(curves=curves, totals=totals, baselines=baselines, facts=facts, left_out=left_out)
+
+
+def few_episodes(count: int) -> dict[str, str]:
+    """Return a note where there are too few episodes to trust the bands."""
+    if count >= FEW_EPISODES:
+        return {}
+    return {"note": f"{count} test episodes are few: 95 % bands over fewer than {FEW_EPISODES} are too narrow"}
 
 
 def _curves(tallies: dict[str, Tally], copy_last: Tally, bootstrap: Bootstrap) -> dict[str, Curve]:
@@ -91,12 +97,6 @@ def _episodes_used(tallies: Tallies) -> NDArray[np.int64]:
     return np.flatnonzero(counts.any(1))
 
 
-def _pick(tally: Tally, episodes: NDArray[np.int64]) -> Tally:
-    part = Tally(0, 0)
-    part.sums, part.counts = tally.sums[episodes], tally.counts[episodes]
-    return part
-
-
 def _described(name: str, how: str) -> dict[str, str]:
     metric = METRICS[name]
     return {"title": metric.title, "unit": metric.unit, "formula": how, "better": metric.better}
@@ -105,12 +105,12 @@ def _described(name: str, how: str) -> dict[str, str]:
 def _plain(curves: Curves) -> dict[str, Any]:
     return {
         subject: {
-            metric: {part: _numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in each.items()
+            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in each.items()
         }
         for subject, each in curves.items()
     }
 
 
-def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+def numbers(values: NDArray[np.float64]) -> list[float | None]:
     """Return numbers for JSON, which has no NaN."""
     return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values]

@@ -28,6 +28,17 @@ def horizon_tables(body: Mapping[str, Any]) -> list[TextTable]:
     return [*by_step, _at_the_end(body)]
 
 
+def counterfactual_table(body: Mapping[str, Any]) -> TextTable:
+    """Return the table of what counterfactual.json holds."""
+    rows = [
+        (name, *(banded(scores[part], 0) for part in ("accuracy", "margin", "error")))
+        for name, scores in body["runs"].items()
+    ]
+    rows.append(("chance", banded(body["chance"], 0), "–", "–"))
+    title = f"Counterfactual futures: {body['plans']}, {body['states']} states"
+    return TextTable(title, ("run", "accuracy", "margin", "error"), tuple(rows))
+
+
 def shown_steps(horizon: int) -> list[int]:
     """Return the steps that a table of some horizon shows."""
     return sorted({step for step in STEPS if step < horizon} | {horizon})

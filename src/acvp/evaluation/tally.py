@@ -42,6 +42,12 @@ class Tally:
         np.add.at(self.sums[:, step], episodes[there], values[there])
         np.add.at(self.counts[:, step], episodes[there], 1.0)
 
+    def of(self, episodes: NDArray[np.int64]) -> Tally:
+        """Return the part that belongs to some of the episodes."""
+        part = Tally(0, 0)
+        part.sums, part.counts = self.sums[episodes], self.counts[episodes]
+        return part
+
 
 class Bootstrap:
     """The same resampled episodes for every quantity, so that ratios are resampled together."""

@@ -71,7 +71,8 @@ def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Pictur
     for name, frames in film.predictions.items():
         shown = truth if step <= 0 else frames[step - 1]
         yield name, shown, border
-        yield "difference", np.abs(shown.astype(np.int16) - truth).astype(np.uint8), border
+        apart = np.abs(shown.astype(np.int16) - truth)
+        yield "difference × 2", np.minimum(2 * apart, 255).astype(np.uint8), border
 
 
 def _told(film: Film, step: int) -> str:

@@ -1,0 +1,139 @@
+"""`acvp counterfactual` from paths to files: counterfactual.json, plots/counterfactual.png and .svg, examples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acvp.data.windows import Window
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.branch_plots import accuracy_figure, example_picture
+from acvp.evaluation.command import PLOTS_NAME, Load, Stage, default_out, open_runs, write_json
+from acvp.evaluation.config import CounterfactualConfig
+from acvp.evaluation.counterfactual import Comparison, compare
+from acvp.evaluation.definitions import frame_scale
+from acvp.evaluation.futures import Plans, every_action, moments, open_game, sampled_plans
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.places import TestPart, choose_places
+from acvp.evaluation.plots import image
+from acvp.evaluation.results import few_episodes, numbers
+from acvp.evaluation.subjects import Subject, baselines, check_alike
+from acvp.evaluation.tally import Bootstrap, Tally
+
+COUNTERFACTUAL_NAME = "counterfactual.json"
+
+
+def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Compare the futures of a configuration's runs, write all files, and return what counterfactual.json holds."""
+    started = time.monotonic()
+    subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
+    comparison, body = branch(subjects, part, config, stage("branching"))
+    out = config.out or default_out(config.runs)
+    make_folder(out / PLOTS_NAME)
+    figure = accuracy_figure(body)
+    for kind in ("png", "svg"):
+        write_atomic(out / PLOTS_NAME / f"counterfactual.{kind}", image(figure, kind))
+    for number, (moment, pictures) in enumerate(comparison.examples):
+        labels = [_label(plan, part.store.info.action_meanings) for plan in moment.plans.tolist()]
+        name = f"{PLOTS_NAME}/counterfactual-{number}.png"
+        write_atomic(out / name, example_picture(moment, pictures, labels))
+    write_json(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def branch(
+    subjects: Sequence[Subject], part: TestPart, config: CounterfactualConfig, progress: Progress
+) -> tuple[Comparison, dict[str, Any]]:
+    """Return how well subjects and baselines tell futures apart, measured and as JSON can hold it."""
+    check_alike(subjects, part.store)
+    open_game(part.store).close()  # refuse early what cannot be replayed
+    everyone = [*subjects, *baselines(subjects[0])]
+    context = max(subject.predictor.context for subject in everyone)
+    window, view = Window(context, config.steps), subjects[0].view
+    places = choose_places(part.store, window, config.states, seed=config.seed, option="steps")
+    plans = partial(_plans, part.store.action_count, config)
+    comparison = compare(
+        everyone,
+        moments(part.store, places, view, context, plans),
+        episodes=len(part.store),
+        plans=len(plans(0)) if config.sequences is None else config.sequences,
+        scale=frame_scale(view.gray),
+        progress=lambda done: progress(done, len(places)),
+    )
+    if not comparison.futures:
+        raise UserError(
+            f"{part.store.path}: none of {len(places)} states tells actions apart ({comparison.same} have one future "
+            f"only, {comparison.ended} end the game); more --states or --steps may"
+        )
+    names = tuple(subject.name for subject in everyone if subject.baseline)
+    return comparison, _body(comparison, part, config, names)
+
+
+def _plans(actions: int, config: CounterfactualConfig, number: int) -> Plans:
+    if config.sequences is None:
+        return every_action(actions, config.steps)
+    return sampled_plans(actions, config.steps, config.sequences, config.seed, number)
+
+
+def _body(
+    comparison: Comparison, part: TestPart, config: CounterfactualConfig, baseline_names: tuple[str, ...]
+) -> dict[str, Any]:
+    used = np.flatnonzero(comparison.chance.counts.any(1))
+    bootstrap = Bootstrap(len(used), seed=config.seed)
+
+    def plain(tally: Tally) -> dict[str, list[float | None]]:
+        return {part: numbers(values) for part, values in bootstrap.curve(tally.of(used))._asdict().items()}
+
+    runs = {}
+    for name, scores in comparison.scores.items():
+        runs[name] = {"accuracy": plain(scores.accuracy), "margin": plain(scores.margin), "error": plain(scores.error)}
+        if config.sequences is None:
+            runs[name]["accuracy by action"] = plain(scores.by_plan)
+    info, how = part.store.info, f"{config.sequences} random sequences of {count(config.steps, 'action')}"
+    body = {
+        "game": info.env_id,
+        "actions": list(info.action_meanings),
+        "data": str(part.store.path),
+        "store digest": part.store.digest,
+        "test part": part.how,
+        "plans": f"each action for {count(config.steps, 'decision')}" if config.sequences is None else how,
+        "steps": config.steps,
+        "states": len(comparison.futures),
+        "states asked for": config.states,
+        "states with one future only, left out": comparison.same,
+        "states where a plan ends the game, left out": comparison.ended,
+        "different futures at a state": {"mean": float(np.mean(comparison.futures)), "most": max(comparison.futures)},
+        "episodes": len(used),
+        "accuracy": "share of futures whose prediction is nearest (squared error over all frames, predictions clamped "
+        "to 0..255) to the own true future; equal futures count once; mean over states",
+        "margin": "(other − own) / (other + own), squared errors to the nearest other and to the own true future",
+        "error": "squared error to the own future in the paper's scale, summed over its frames",
+        "chance": plain(comparison.chance),
+        "baselines": list(baseline_names),
+        "runs": runs,
+        "seed": config.seed,
+    }
+    if config.sequences is None:
+        body["chance by action"] = plain(comparison.chance_by_plan)
+    return body | few_episodes(len(used))
+
+
+def count(number: int, what: str) -> str:
+    """Return a number of things, such as 1 action or 2 actions."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _label(plan: list[int], meanings: Sequence[str]) -> str:
+    held = len(set(plan)) == 1
+    return meanings[plan[0]] if held else " ".join(meanings[action] for action in plan)
+
+
+def example_paths(out: Path) -> list[Path]:
+    """Return the pictures of examples in a folder of results."""
+    return sorted((out / PLOTS_NAME).glob("counterfactual-*.png"))

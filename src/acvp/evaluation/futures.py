@@ -1,0 +1,118 @@
+"""Every action's true future from the same moment: stored plays are replayed, saved, branched and restored.
+
+Shapes: T given frames, P plans, L decisions of a plan, h height, w width and C channels of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.replay import replay_game
+from acvp.data.store import EpisodeStore
+from acvp.data.views import View
+from acvp.envs import Game
+from acvp.errors import UserError
+from acvp.evaluation.places import Place
+from acvp.evaluation.replays import replay
+from acvp.seeding import generator
+
+Plans = NDArray[np.int64]  # (P, L)
+NEEDS = "counterfactuals need a store made by acvp collect, with its game, seeds and actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """A moment of a play with several ways to go on."""
+
+    place: Place
+    given: NDArray[np.uint8]
+    """(T, h, w, C), the frames that led to it."""
+    between: NDArray[np.int64]
+    """(T − 1,), the actions between them."""
+    plans: Plans
+    futures: NDArray[np.uint8]
+    """(P, L, h, w, C), what each plan leads to."""
+
+
+def every_action(actions: int, steps: int) -> Plans:
+    """Return one plan for each action, which is held for all steps."""
+    return np.repeat(np.arange(actions)[:, None], steps, 1)
+
+
+def sampled_plans(actions: int, steps: int, count: int, *key: int) -> Plans:
+    """Return up to `count` different plans of uniformly random actions, a pure function of the key."""
+    drawn = generator("plans", *key).integers(actions, size=(count, steps))
+    return np.unique(drawn, axis=0)
+
+
+def open_game(store: EpisodeStore) -> Game:
+    """Return the store's game, able to go back to a saved state."""
+    try:
+        game = replay_game(store)
+    except UserError as error:
+        raise UserError(f"{NEEDS}: {error}") from error
+    if not game.can_save:
+        raise UserError(
+            f"counterfactuals need a game that can save its state: {game.env_id} has no save_state and restore_state "
+            "(docs/environments.md)"
+        )
+    return game
+
+
+def moments(
+    store: EpisodeStore, places: Sequence[Place], view: View, context: int, plans: Callable[[int], Plans]
+) -> Iterator[Moment | None]:
+    """Yield the moment at the last given frame of each place, None where a plan ends the game before its time.
+
+    ``plans`` gives the plans of the n-th place.
+    """
+    by_episode: dict[int, dict[int, int]] = {}
+    for number, place in enumerate(places):
+        by_episode.setdefault(place.episode, {})[place.start + context - 1] = number
+    with open_game(store) as game:
+        for episode, wanted in by_episode.items():
+            for t in _replayed(store, episode, game, max(wanted) + 1):
+                if t in wanted:
+                    yield _moment(store, places[wanted[t]], view, context, plans(wanted[t]), game)
+
+
+def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Iterator[int]:
+    try:
+        yield from replay(store[episode], game, stop)
+    except UserError as error:
+        raise UserError(f"{NEEDS}: {error}") from error
+
+
+def _moment(store: EpisodeStore, place: Place, view: View, context: int, plans: Plans, game: Game) -> Moment | None:
+    episode, stop = store[place.episode], place.start + context
+    now = game.save()
+    futures = []
+    for plan in plans.tolist():
+        futures.append(_future(game, plan))
+        game.restore(now)
+    played = [future for future in futures if future is not None]
+    if len(played) < len(futures):
+        return None
+    return Moment(
+        place=place,
+        given=view.apply(episode.stored(place.start, stop), episode.palette),
+        between=episode.actions[place.start : stop - 1].astype(np.int64),
+        plans=plans,
+        futures=view.apply(np.stack(played), None),
+    )
+
+
+def _future(game: Game, plan: list[int]) -> NDArray[np.uint8] | None:
+    """Return the frames (L, H, W, 3) that a plan leads to, None where the game ends before."""
+    frames, ended = [], False
+    for action in plan:
+        if ended:
+            return None
+        frame, _, terminated, truncated = game.step(action)
+        ended = terminated or truncated
+        frames.append(frame)
+    return np.stack(frames)
