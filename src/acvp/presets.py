@@ -61,8 +61,8 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
     first, second, _ = _paper_phases(model)
     phases = (
-        replace(first, lr=3e-4, steps=None, minutes=20.0, warmup=100, decay=1.0, anneal=True),
-        replace(second, lr=1e-4, steps=None, minutes=10.0, warmup=50, decay=1.0, anneal=True),
+        replace(first, lr=1e-3, steps=None, minutes=20.0, warmup=100, decay=1.0, anneal=True),
+        replace(second, lr=3e-4, steps=None, minutes=10.0, warmup=50, decay=1.0, anneal=True),
     )
     return replace(
         paper(model, frame, **options), name="cpu", optimiser=OptimiserConfig(kind="adam"), phases=phases,

@@ -1,0 +1,113 @@
+"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu recipe, on held-out windows.
+
+Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/recipes.json. They
+choose the preset `cpu`; docs/training.md tells what they showed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from acvp.data.store import EpisodeStore
+from acvp.presets import make_recipe
+from acvp.training.config import TrainConfig
+from acvp.training.optimisers import OptimiserConfig
+from acvp.training.recipe import Recipe
+from acvp.training.session import train
+from benchmarks.provenance import RESULTS, commit, machine
+
+
+def one_step(recipe: Recipe, **changes: Any) -> Recipe:
+    """The first phase alone, changed."""
+    return replace(recipe, phases=(replace(recipe.phases[0], **changes),))
+
+
+def two_phases(recipe: Recipe, share: float, first: dict[str, Any], second: dict[str, Any]) -> Recipe:
+    """Both phases, changed; the second gets `share` of the minutes."""
+    one, two = recipe.phases[:2]
+    total = (one.minutes or 0) + (two.minutes or 0)
+    return replace(
+        recipe,
+        phases=(
+            replace(one, minutes=total * (1 - share), **first),
+            replace(two, minutes=total * share, **second),
+        ),
+    )
+
+
+TRIALS = {
+    "Adam 3e-4, 1-step": lambda r: one_step(r, lr=3e-4),
+    "Adam 1e-3, 1-step": lambda r: one_step(r, lr=1e-3),
+    "Adam 1e-4, 1-step": lambda r: one_step(r, lr=1e-4),
+    "Adam 3e-4, 1-step, batch 16": lambda r: one_step(r, lr=3e-4, batch_size=16),
+    "Adam 3e-4, 1-step, batch 8": lambda r: one_step(r, lr=3e-4, batch_size=8),
+    "Adam 1e-3, 1-step, batch 8": lambda r: one_step(r, lr=1e-3, batch_size=8),
+    "Adam 3e-4 then 3-step 1e-4": lambda r: two_phases(r, 1 / 3, {"lr": 3e-4}, {"lr": 1e-4}),
+    "Adam 1e-3 then 3-step 3e-4": lambda r: two_phases(r, 1 / 3, {"lr": 1e-3}, {"lr": 3e-4}),
+    "Adam 3e-4 then 5-step 1e-4": lambda r: two_phases(r, 1 / 3, {"lr": 3e-4}, {"lr": 1e-4, "predict": 5}),
+    "Adam 3e-4 then 10-step 1e-4": lambda r: two_phases(r, 1 / 2, {"lr": 3e-4}, {"lr": 1e-4, "predict": 10}),
+    "Graves RMSProp 1e-4, 1-step": lambda r: replace(
+        one_step(r, lr=1e-4), optimiser=OptimiserConfig(kind="graves-rmsprop")
+    ),
+}
+
+
+def main() -> None:
+    """Run the trials named on the command line."""
+    store, minutes, model, *names = sys.argv[1:]
+    for name in names:
+        line = trial(Path(store), float(minutes), model, name)
+        print(json.dumps(line), flush=True)
+        add(line)
+
+
+def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
+    """One trial's settings and what it came to."""
+    store = EpisodeStore.open(path)
+    with tempfile.TemporaryDirectory() as folder:
+        config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
+        recipe = TRIALS[name](make_recipe(config, store.info))
+        recipe = replace(
+            recipe, phases=tuple(replace(p, minutes=minutes * p.minutes / _total(recipe)) for p in recipe.phases)
+        )
+        started = time.monotonic()
+        result = train(config, store, recipe)
+        lines = [json.loads(text) for text in (result.run.path / "metrics.jsonl").read_text().splitlines()]
+    last = [line for line in lines if "error" in line][-1]
+    return {
+        "model": model,
+        "recipe": name,
+        "minutes": minutes,
+        "threads": torch.get_num_threads(),
+        "updates": last["step"],
+        "error": last["error"],
+        "copy_last": last["copy_last"],
+        "store": f"{store.info.env_id}, {store.frames} frames, {store.info.policy}, ε = {store.info.epsilon}",
+        "seed": recipe.seed,
+        "seconds": round(time.monotonic() - started),
+        "commit": commit(),
+        "machine": machine(),
+    }
+
+
+def _total(recipe: Recipe) -> float:
+    return sum(phase.minutes or 0 for phase in recipe.phases)
+
+
+def add(line: dict[str, Any]) -> None:
+    """Keep a trial's line beside the others."""
+    file = RESULTS / "recipes.json"
+    lines = json.loads(file.read_text()) if file.exists() else []
+    file.write_text(json.dumps([*lines, line], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
