@@ -1,7 +1,7 @@
 """How fast the paper's networks run beside a plain port, and how near the machine's matmul peak.
 
-``python -m benchmarks.models`` runs every case in a process of its own, ours and the plain port in turn, and writes
-``results/models.json``. Shapes: B batch, T time, C channels, H height, W width, A actions, n hidden units.
+``python -m benchmarks.models`` runs ours and the plain port of every case in turn, each in a process of its own, and
+writes ``results/models.json``. Shapes: B batch, T time, C channels, H height, W width, A actions, n hidden units.
 """
 
 import argparse
@@ -27,6 +27,8 @@ from benchmarks.provenance import write_results
 ACTIONS = 18
 PEAK_SIZE = 3000
 """Rows and columns of the matrices whose product is the machine's peak."""
+SAMPLE = 1000
+"""Pixels of each result that are compared with the plain port's."""
 
 
 class PlainPort(nn.Module):
@@ -165,17 +167,19 @@ def flops(case: Case) -> float:
     return 2.0 * macs * case.batch
 
 
-def make_steps(case: Case, seed: int) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-    """Return ours and the plain port, each as a function that runs the case once and returns its frames."""
+def make_step(case: Case, who: str, seed: int) -> Callable[[], Tensor]:
+    """Return ours or the plain port as a function that runs the case once and returns its frames."""
     generator = torch.Generator().manual_seed(seed)
     predictor = build_predictor(config_of(case), generator)
-    plain = PlainPort(predictor.context if case.kind == "feedforward" else 1, case.kind == "recurrent").take(predictor)
-    context = 1 + 10 if case.kind == "recurrent" else predictor.context
-    times = context + case.predict
+    times = predictor.context + case.predict
     pixels = torch.randint(0, 256, (case.batch, times, 210, 160, 3), generator=generator).to(torch.uint8)
     frames = predictor.normaliser.to_float(pixels)  # (B, T, C, H, W), channels last in memory
     actions = torch.randint(0, ACTIONS, (case.batch, times - 1), generator=generator)
-    return _ours(case, predictor, frames, actions), _plain(case, plain, frames.contiguous(), actions)
+    if who == "ours":
+        return _ours(case, predictor, frames, actions)
+    recurrent = case.kind == "recurrent"
+    plain = PlainPort(1 if recurrent else predictor.context, recurrent).take(predictor)
+    return _plain(case, plain, frames.contiguous(), actions)
 
 
 def _ours(case: Case, predictor: Predictor, frames: Tensor, actions: Tensor) -> Callable[[], Tensor]:
@@ -225,30 +229,68 @@ def peak_flops(matrix: Tensor) -> float:
     return 2 * PEAK_SIZE**3 / min(seconds(lambda: matrix @ matrix) for _ in range(2))
 
 
-def measure(case: Case, repeats: int, seed: int) -> dict[str, Any]:
-    """Return medians over interleaved repeats of one case, in this process."""
-    kept = keep_freed_memory()
-    started = time.perf_counter()
-    ours, plain = make_steps(case, seed)
-    frames = ours()  # both are run once before they are timed
+def work(case: Case, who: str, seed: int) -> None:
+    """Run one side of a case once for each line of standard input, and print the seconds it took."""
+    kept = keep_freed_memory() if who == "ours" else False
+    step = make_step(case, who, seed)
+    frames = step()  # once before it is timed
+    sample = frames.flatten()[:: frames.numel() // SAMPLE].tolist()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    expected = plain()
-    difference = float((frames - expected).abs().max() / expected.abs().max())
+    print(json.dumps({"sample": sample, "memory": memory, "kept": kept}), flush=True)
+    for _ in sys.stdin:
+        print(seconds(step), flush=True)
+
+
+class Worker:
+    """One side of a case, waiting in a process of its own."""
+
+    def __init__(self, case: Case, who: str, seed: int) -> None:
+        command = [sys.executable, "-m", "benchmarks.models", "--only", case.name, "--who", who, "--seed", str(seed)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.about: dict[str, Any] = json.loads(self._line())
+
+    def run(self) -> float:
+        """Return the seconds of one more run."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("run\n")
+        self.process.stdin.flush()
+        return float(self._line())
+
+    def stop(self) -> None:
+        """Let the process end."""
+        self.process.communicate()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the worker ended with exit code {self.process.wait()}; its error is above")
+        return line
+
+
+def measure(case: Case, repeats: int, seed: int) -> dict[str, Any]:
+    """Return medians over interleaved repeats of one case."""
+    started = time.perf_counter()
+    ours, plain = Worker(case, "ours", seed), Worker(case, "plain", seed)
     matrix = torch.rand(PEAK_SIZE, PEAK_SIZE)
     peak_flops(matrix)
     rows = []
     for _ in range(repeats):
         before = peak_flops(matrix)
-        rows.append((seconds(ours), seconds(plain), max(before, peak_flops(matrix))))
+        rows.append((ours.run(), plain.run(), max(before, peak_flops(matrix))))
+    ours.stop()
+    plain.stop()
     mine, port, peak = (statistics.median(column) for column in zip(*rows, strict=True))
+    pairs = list(zip(ours.about["sample"], plain.about["sample"], strict=True))
     return {
         "case": case.name, "batch": case.batch, "predicted_frames": case.predict, "repeats": repeats,
         "samples_per_second": case.batch / mine, "plain_samples_per_second": case.batch / port,
         "ratio_to_plain": statistics.median(row[1] / row[0] for row in rows),
         "gflop": flops(case) / 1e9, "matmul_peak_gflops": peak / 1e9,
         "fraction_of_peak": statistics.median(flops(case) / row[0] / row[2] for row in rows),
-        "largest_difference_to_plain": difference, "freed_memory_kept": kept,
-        "peak_memory_gib": memory, "seconds": time.perf_counter() - started,
+        "largest_difference_to_plain": max(abs(a - b) for a, b in pairs) / max(abs(b) for _, b in pairs),
+        "peak_memory_gib": ours.about["memory"], "plain_peak_memory_gib": plain.about["memory"],
+        "freed_memory_kept": ours.about["kept"], "seconds": time.perf_counter() - started,
     }  # fmt: skip
 
 
@@ -292,17 +334,13 @@ def bars(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in found]
 
 
-def run_apart(case: Case, repeats: int, seed: int) -> dict[str, Any]:
-    """Return the measurement of a case, made in a process of its own so that its memory is its own."""
-    command = [sys.executable, "-m", "benchmarks.models", "--repeats", str(repeats), "--seed", str(seed)]
-    done = subprocess.run([*command, "--only", case.name], stdout=subprocess.PIPE, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout)
+def report(result: dict[str, Any]) -> None:
+    """Print one line for a case."""
     print(
-        f"{case.name:46s} {result['samples_per_second']:8.2f}/s  {result['ratio_to_plain']:5.2f}× plain  "
+        f"{result['case']:46s} {result['samples_per_second']:8.2f}/s  {result['ratio_to_plain']:5.2f}× plain  "
         f"{result['fraction_of_peak']:5.2f} of peak  {result['peak_memory_gib']:5.2f} GiB",
         flush=True,
     )
-    return result
 
 
 def main() -> None:
@@ -310,14 +348,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each case")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, frames and actions")
-    parser.add_argument("--only", choices=[case.name for case in CASES], help="print one case as JSON")
+    parser.add_argument("--only", choices=[case.name for case in CASES], help="one case, nothing written")
+    parser.add_argument("--who", choices=["ours", "plain"], help="with --only: be the worker of this side")
     options = parser.parse_args()
-    if options.only:
-        case = next(case for case in CASES if case.name == options.only)
-        print(json.dumps(measure(case, options.repeats, options.seed)))
+    chosen = [case for case in CASES if options.only in (None, case.name)]
+    if options.who:
+        work(chosen[0], options.who, options.seed)
         return
     started = time.monotonic()
-    cases = [run_apart(case, options.repeats, options.seed) for case in CASES]
+    cases = []
+    for case in chosen:
+        cases.append(measure(case, options.repeats, options.seed))
+        report(cases[-1])
+    if options.only:
+        return
     result = {
         "threads": torch.get_num_threads(), "peak_memory_gib": max(case["peak_memory_gib"] for case in cases),
         "bars": bars(cases), "deconvolution_forms": deconvolution_forms(options.repeats), "cases": cases,
