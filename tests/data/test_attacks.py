@@ -243,7 +243,7 @@ def verdicts(sound: Path, folder: Path, count: int) -> list[str]:
     return found
 
 
-@counted("9 mutated parts and indices are refused", quick=60, full=500)
+@counted("9 mutated parts and indices are refused", quick=40, full=500)
 def test_attacks_are_refused(trials: Trials, sound: Path, tmp_path: Path) -> None:
     found: list[str] = []
 
@@ -253,6 +253,50 @@ def test_attacks_are_refused(trials: Trials, sound: Path, tmp_path: Path) -> Non
         assert found[i] == ""
 
     trials.run(once)
+
+
+def with_chunk(frames: int) -> bytes:
+    """Episode 1 with a chunk that holds other than sixteen frames."""
+    episode = answer_episode(1, 35)
+    return serialize(replace(episode, chunks=(compress(np.zeros((frames, 6, 8), np.uint8)), *episode.chunks[1:])))
+
+
+@pytest.mark.parametrize("frames", [1, 15, 17])
+def test_a_chunk_of_another_length_is_refused(sound: Path, tmp_path: Path, frames: int) -> None:
+    """Decoded into too much room, a short one would leave whatever the memory held before."""
+    folder = copy_of(sound, tmp_path / "store")
+    enter(folder, with_chunk(frames))
+    with pytest.raises(UserError, match=r"000001.safetensors: episode 1: chunk 0 is damaged"):
+        EpisodeStore.open(folder)[1].frames()
+
+
+@pytest.mark.parametrize("name", ["number", "frames", "size"])
+def test_a_huge_number_in_the_index_is_refused(sound: Path, tmp_path: Path, name: str) -> None:
+    folder = copy_of(sound, tmp_path / "store")
+    first, *rest = (folder / "index.jsonl").read_text().splitlines(keepends=True)
+    (folder / "index.jsonl").write_text(json.dumps(json.loads(first) | {name: 10**30}) + "\n" + "".join(rest))
+    with pytest.raises(UserError, match=r"index.jsonl: line 1 is damaged \(impossible numbers\)"):
+        EpisodeStore.open(folder)
+    assert verdict(folder) == ""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"frame_shape": [10**9, 10**9, 3]},
+        {"frame_shape": [6, 8, 4]},
+        {"action_meanings": "x" * 10**6},
+        {"action_meanings": [1, 2]},
+        {"versions": ["1"]},
+        {"epsilon": "0.3"},
+    ],
+)
+def test_an_impossible_store_json_is_refused(sound: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+    folder = copy_of(sound, tmp_path / "store")
+    body = unseal((folder / "store.json").read_bytes())
+    (folder / "store.json").write_bytes(seal(body | changes))
+    with pytest.raises(UserError, match=r"store.json: "):
+        EpisodeStore.open(folder)
 
 
 class Payload:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import IO
@@ -39,7 +40,7 @@ def end(*processes: subprocess.Popen[bytes]) -> None:
         process.communicate()
 
 
-@counted("15 two writers race for one folder", quick=6, full=50)
+@counted("15 two writers race for one folder", quick=4, full=50)
 def test_one_of_two_wins_and_the_other_is_told_who(trials: Trials, tmp_path: Path) -> None:
     """All races are for one folder, so that each but the first meets the leavings of a killed winner."""
 
@@ -91,6 +92,17 @@ def test_a_damaged_note_about_the_holder_changes_nothing(
         with pytest.raises(UserError, match="is being written by another process"), exclusive_writer(tmp_path):
             pass
     assert_free(tmp_path)
+
+
+def test_the_note_of_a_killed_writer_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "HOLDER_SECONDS", 0.05)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with exclusive_writer(tmp_path):
+        note = json.loads((tmp_path / HOLDER_NAME).read_text())
+        (tmp_path / HOLDER_NAME).write_text(json.dumps(note | {"pid": gone.pid}))
+        with pytest.raises(UserError, match="is being written by another process"), exclusive_writer(tmp_path):
+            pass
 
 
 def test_a_second_collection_is_refused_in_one_line(tmp_path: Path) -> None:
