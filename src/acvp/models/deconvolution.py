@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from acvp.models.layers import Pair, fill_uniform
 
-SUB_PIXEL_OUTPUTS = 16
+SUB_PIXEL_OUTPUTS = 8
 """Up to this many output channels the sub-pixel forward is measured faster (docs/models.md): a transposed convolution
 leaves most vector lanes empty when it writes 3 channels, the sub-pixel form writes stride² times as many."""
 
