@@ -21,6 +21,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
+from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -106,6 +107,7 @@ Verb = (
     | Annotated[TrainConfig, subcommand("train")]
     | Annotated[EvaluateConfig, subcommand("evaluate")]
     | Annotated[CounterfactualConfig, subcommand("counterfactual")]
+    | Annotated[ReportConfig, subcommand("report")]
 )
 
 
@@ -249,6 +251,15 @@ def run_counterfactual(config: CounterfactualConfig) -> int:
     return EXIT_OK
 
 
+def run_report(config: ReportConfig) -> int:
+    """acvp report."""
+    from acvp.report.page import write_report
+
+    file = write_report(config)
+    out.print(f"{file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser, it needs no network", markup=False)
+    return EXIT_OK
+
+
 RUN: dict[type[Any], Callable[[Any], int]] = {
     CollectConfig: run_collect,
     InfoConfig: run_info,
@@ -256,6 +267,7 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     TrainConfig: run_train,
     EvaluateConfig: run_evaluate,
     CounterfactualConfig: run_counterfactual,
+    ReportConfig: run_report,
     ImportConfig: run_import,
     ExportConfig: run_export,
 }

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from acvp.evaluation.drawing import INK, LINE, canvas, enlarge, fitted, font
-from acvp.evaluation.film import in_colour
-from acvp.evaluation.futures import Moment
 from acvp.evaluation.plots import LIGHT, RUN_COLORS, caption, style
 
 PANEL, GAP, SIDE, MOST = 168, 6, 120, 9
@@ -71,11 +69,10 @@ def _bars(scores: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.fl
     return mean, low, high
 
 
-def example_picture(moment: Moment, pictures: Mapping[str, NDArray[np.uint8]], labels: Sequence[str]) -> bytes:
-    """Return a PNG of one state: a column for each plan's last frame, a row for the truth and for each subject."""
+def example_picture(rows: Mapping[str, NDArray[np.uint8]], labels: Sequence[str]) -> bytes:
+    """Return a PNG of one state: a row for each name with its pictures (P, H, W, 3), a column for each of P labels."""
     count = min(MOST, len(labels))
-    rows = {"truth": in_colour(moment.futures[:, -1])} | {name: in_colour(each) for name, each in pictures.items()}
-    height, width = rows["truth"].shape[1:3]
+    height, width = next(iter(rows.values())).shape[1:3]
     scale = max(1, round(PANEL / height))
     across, down = width * scale + GAP, height * scale + GAP
     drawing, draw = canvas(SIDE + across * count, LINE + GAP + down * len(rows))

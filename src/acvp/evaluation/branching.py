@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from acvp.evaluation.command import PLOTS_NAME, Load, Stage, default_out, open_r
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.counterfactual import Comparison, compare
 from acvp.evaluation.definitions import frame_scale
+from acvp.evaluation.film import in_colour
 from acvp.evaluation.futures import Plans, every_action, moments, open_game, sampled_plans
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.places import TestPart, choose_places
@@ -41,8 +41,8 @@ def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) 
         write_atomic(out / PLOTS_NAME / f"counterfactual.{kind}", image(figure, kind))
     for number, (moment, pictures) in enumerate(comparison.examples):
         labels = [_label(plan, part.store.info.action_meanings) for plan in moment.plans.tolist()]
-        name = f"{PLOTS_NAME}/counterfactual-{number}.png"
-        write_atomic(out / name, example_picture(moment, pictures, labels))
+        rows = {"truth": in_colour(moment.futures[:, -1])} | {name: in_colour(each) for name, each in pictures.items()}
+        write_atomic(out / PLOTS_NAME / f"counterfactual-{number}.png", example_picture(rows, labels))
     write_json(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started)
     return body
 
@@ -132,8 +132,3 @@ def count(number: int, what: str) -> str:
 def _label(plan: list[int], meanings: Sequence[str]) -> str:
     held = len(set(plan)) == 1
     return meanings[plan[0]] if held else " ".join(meanings[action] for action in plan)
-
-
-def example_paths(out: Path) -> list[Path]:
-    """Return the pictures of examples in a folder of results."""
-    return sorted((out / PLOTS_NAME).glob("counterfactual-*.png"))

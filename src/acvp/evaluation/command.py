@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.places import TestPart, test_part
 from acvp.evaluation.plots import curve_figure, image
-from acvp.evaluation.results import Evaluation
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.studio import Studio
 from acvp.evaluation.subjects import Subject, training_of
@@ -39,8 +38,8 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
     studio = Studio(subjects, part, config)
     evaluation = evaluate(subjects, part, config, stage("looking ahead"))
     out = config.out or default_out(config.runs)
-    write_plots(evaluation, out / PLOTS_NAME, stage("drawing"))
     body = evaluation.to_dict() | {"films": studio.write(out, stage("filming"))}
+    write_plots(body, out / PLOTS_NAME, stage("drawing"))
     write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
     return body
 
@@ -77,12 +76,12 @@ def default_out(runs: Sequence[Path]) -> Path:
     return runs[0] if len(runs) == 1 else Path("evaluation")
 
 
-def write_plots(evaluation: Evaluation, folder: Path, progress: Progress) -> None:
+def write_plots(body: Mapping[str, Any], folder: Path, progress: Progress) -> None:
     """Write a PNG and an SVG of every metric."""
     make_folder(folder)
-    for done, metric in enumerate(evaluation.metrics):
-        progress(done, len(evaluation.metrics))
-        figure = curve_figure(evaluation, metric)
+    for done, metric in enumerate(body["metrics"]):
+        progress(done, len(body["metrics"]))
+        figure = curve_figure(body, metric)
         for kind in ("png", "svg"):
             write_atomic(folder / f"{metric}.{kind}", image(figure, kind))
 

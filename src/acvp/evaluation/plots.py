@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -13,8 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from acvp.evaluation.definitions import METRICS
-from acvp.evaluation.results import Evaluation
-from acvp.evaluation.tally import Curve
 
 RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: told apart by everyone
 BASELINE_LINES = ("--", ":")
@@ -23,30 +22,32 @@ DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
 SIZE, CAPTION_WIDTH = (5.2, 3.8), 96
 
 
-def curve_figure(evaluation: Evaluation, metric: str, colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the figure of one metric."""
+def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the figure of one metric of what evaluation.json holds."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
-    runs = [name for name in evaluation.curves if name not in evaluation.baselines]
-    for name, curves in evaluation.curves.items():
+    baselines = body["baselines"]
+    runs = [name for name in body["curves"] if name not in baselines]
+    for name, curves in body["curves"].items():
         if metric not in curves:
             continue
-        if name in evaluation.baselines:
-            line = BASELINE_LINES[evaluation.baselines.index(name) % len(BASELINE_LINES)]
+        if name in baselines:
+            line = BASELINE_LINES[baselines.index(name) % len(BASELINE_LINES)]
             _draw(axes, name, curves[metric], colors["faint"], line)
         else:
             _draw(axes, name, curves[metric], RUN_COLORS[runs.index(name) % len(RUN_COLORS)], "-")
     _label(axes, metric, colors)
     _fit(axes, metric)
-    caption(figure, _caption(evaluation, metric), colors)
+    caption(figure, _caption(body, metric), colors)
     return figure
 
 
-def _draw(axes: Axes, name: str, curve: Curve, color: str, line: str) -> None:
-    steps = np.arange(1, len(curve.mean) + 1)
+def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str) -> None:
+    mean, low, high = (np.array(curve[part], np.float64) for part in ("mean", "low", "high"))
+    steps = np.arange(1, len(mean) + 1)
     marker = "o" if len(steps) == 1 else None
-    axes.plot(steps, curve.mean, line, color=color, label=name, linewidth=1.6, marker=marker)
-    axes.fill_between(steps, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
+    axes.plot(steps, mean, line, color=color, label=name, linewidth=1.6, marker=marker)
+    axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
 
 
 def _label(axes: Axes, metric: str, colors: dict[str, str]) -> None:
@@ -88,12 +89,11 @@ def caption(figure: Figure, text: str, colors: dict[str, str]) -> None:
     figure.tight_layout(rect=(0, room, 1, 1))
 
 
-def _caption(evaluation: Evaluation, metric: str) -> str:
-    facts = evaluation.facts
+def _caption(body: Mapping[str, Any], metric: str) -> str:
     below = " Drawn down to −1." if metric == "gain" else ""
     return (
-        f"{evaluation.formula(metric)}.{below} x̂ clamped to 0..255, fed back unclamped. {facts['game']}, view "
-        f"{facts['view']}, {facts['windows']} windows of {facts['episodes']} test episodes; bands: 95 %, bootstrap "
+        f"{body['metrics'][metric]['formula']}.{below} x̂ clamped to 0..255, fed back unclamped. {body['game']}, view "
+        f"{body['view']}, {body['windows']} windows of {body['episodes']} test episodes; bands: 95 %, bootstrap "
         "over episodes."
     )
 

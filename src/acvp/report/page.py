@@ -1,0 +1,172 @@
+"""The page: what was found, at a glance first, then in full, then how it was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from acvp.durable import make_folder, write_atomic
+from acvp.evaluation.branch_plots import accuracy_figure
+from acvp.evaluation.plots import DARK, LIGHT, curve_figure, image
+from acvp.evaluation.tables import counterfactual_table, horizon_tables, number
+from acvp.report import markup
+from acvp.report.config import ReportConfig
+from acvp.report.sources import RunSource, Sources, read_sources
+from acvp.report.training_plot import training_figure
+
+
+def write_report(config: ReportConfig) -> Path:
+    """Write the page of a configuration and return where it is."""
+    sources = read_sources(config)
+    out = config.out or config.folder / "report.html"
+    make_folder(out.parent)
+    write_atomic(out, make_page(sources, config.title).encode())
+    return out
+
+
+def make_page(sources: Sources, title: str | None = None) -> str:
+    """Return the whole page as text."""
+    game = sources.runs[0].config.get("data", "a game")
+    heading = title or f"{game}: {', '.join(run.name for run in sources.runs)}"
+    sections: list[str] = []
+    if sources.evaluation:
+        sections += _evaluation(sources, sources.evaluation)
+    else:
+        sections.append(markup.text("Not evaluated yet: acvp evaluate adds curves, tables and videos.", "note"))
+    if sources.counterfactual:
+        sections.append(_counterfactual(sources, sources.counterfactual))
+    sections += [_run(run) for run in sources.runs]
+    sections.append(_provenance(sources))
+    return markup.page(heading, [markup.heading(heading, 1), *_glance(sources), *sections])
+
+
+def _glance(sources: Sources) -> Iterator[str]:
+    """Yield the numbers to see first."""
+    body, futures = sources.evaluation, sources.counterfactual
+    for run in sources.runs:
+        values: list[tuple[str, str]] = []
+        if body and run.name in body["curves"]:
+            values += _horizon_cards(body, run.name)
+        if futures and run.name in futures["runs"]:
+            accuracy, chance = futures["runs"][run.name]["accuracy"], futures["chance"]
+            share = number(accuracy["mean"][0])
+            values.append((share, f"counterfactual accuracy, chance {number(chance['mean'][0])}"))
+        if values:
+            yield markup.heading(run.name) + markup.cards(values)
+
+
+def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
+    curves, copy_last = body["curves"][name], body["curves"][body["baselines"][0]]
+    cards = []
+    for step in dict.fromkeys((1, min(10, body["horizon"]), body["horizon"])):
+        error, other = curves["error"]["mean"][step - 1], copy_last["error"]["mean"][step - 1]
+        cards.append((number(error), f"squared error at step {step}, copy-last-frame {number(other)}"))
+    cards.append((number(body["steps"][name]["exact_steps"]["mean"][0]), f"exact steps of {body['horizon']}"))
+    if "kept_steps" in body["steps"][name]:
+        cards.append((number(body["steps"][name]["kept_steps"]["mean"][0]), "steps until the object is lost"))
+    return cards
+
+
+def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
+    films = body.get("films", [])
+    if films:
+        yield markup.section("videos", "Videos", *(_film(sources.folder, film) for film in films))
+    curves = [
+        markup.figure(_themed(lambda colors, m=metric: curve_figure(body, m, colors), body["metrics"][metric]["title"]))
+        for metric in body["metrics"]
+    ]
+    notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left out"].items()]
+    notes += [markup.text(f"Note: {body['note']}.", "note")] if "note" in body else []
+    yield markup.section("curves", "Looking ahead", *notes, f'<div class="grid">{"".join(curves)}</div>')
+    yield markup.section("tables", "Tables", *(markup.table(each) for each in horizon_tables(body)))
+    if films:
+        yield markup.section("strips", "Film strips", *(_strips(sources.folder, film) for film in films))
+
+
+def _film(folder: Path, film: dict[str, str]) -> str:
+    caption = (
+        f"{film['title']}: truth, then prediction and difference of each run; the border is green while real frames "
+        "are given and orange once the run is on its own."
+    )
+    if "mp4" in film and (folder / film["mp4"]).exists():
+        return markup.figure(markup.video((folder / film["mp4"]).read_bytes(), film["title"]), caption, "wide")
+    if "gif" in film and (folder / film["gif"]).exists():
+        return markup.figure(markup.image((folder / film["gif"]).read_bytes(), "gif", film["title"]), caption, "wide")
+    return markup.text(f"{film['title']}: its video is no longer in {folder}", "note")
+
+
+def _strips(folder: Path, film: dict[str, str]) -> str:
+    parts = []
+    for kind, what in (("crop", "a part of the frame, enlarged"), ("strip", "the controlled object is boxed")):
+        if kind in film and (folder / film[kind]).exists():
+            picture = markup.image((folder / film[kind]).read_bytes(), "png", f"{film['title']}, {what}", "pixels")
+            parts.append(markup.figure(picture, f"{film['title']}: {what}", "strip"))
+    return "\n".join(parts)
+
+
+def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
+    figure = markup.figure(_themed(lambda colors: accuracy_figure(body, colors), "counterfactual accuracy"))
+    examples = [
+        markup.figure(markup.image(file.read_bytes(), "png", "futures of one state", "pixels"), "", "wide")
+        for file in sorted((sources.folder / "plots").glob("counterfactual-*.png"))
+    ]
+    return markup.section(
+        "counterfactual",
+        "Every action's future",
+        markup.text(
+            "From the same saved state of the emulator every plan is played for real and predicted. Accuracy: "
+            f"{body['accuracy']}. Margin: {body['margin']}."
+        ),
+        f'<div class="grid">{figure}</div>',
+        markup.table(counterfactual_table(body)),
+        *examples[:1],
+        *([markup.folded("more states", "".join(examples[1:]))] if len(examples) > 1 else []),
+    )
+
+
+def _run(run: RunSource) -> str:
+    parts = []
+    if run.about:
+        parts.append(markup.facts({name: _listed(value) for name, value in run.about.items()}))
+    if training_figure(run.metrics) is not None:
+        figure = _themed(lambda colors: training_figure(run.metrics, colors), f"training of {run.name}")
+        parts.append(f'<div class="grid">{markup.figure(figure)}</div>')
+    for start in run.starts:
+        parts.append(markup.facts({"command": " ".join(start["command"]), **_but(start, "command")}))
+    parts.append(markup.folded("configuration", markup.source(json.dumps(run.config, indent=1, ensure_ascii=False))))
+    return markup.section(f"run-{run.name}", f"Run {run.name}", *parts)
+
+
+def _provenance(sources: Sources) -> str:
+    parts = []
+    for title, body in (("Evaluation", sources.evaluation), ("Counterfactual futures", sources.counterfactual)):
+        if body is not None:
+            told = {name: value for name, value in body.items() if isinstance(value, str | int | float)}
+            origin = dict(body["provenance"])
+            origin["command"] = " ".join(origin["command"])
+            parts += [markup.heading(title), markup.facts(origin | told)]
+    if sources.evaluation:
+        formulas = {each["title"]: each["formula"] for each in sources.evaluation["metrics"].values()}
+        parts += [markup.heading("What the numbers mean"), markup.facts(formulas)]
+    return markup.section("how", "How this was made", *parts) if parts else ""
+
+
+def _themed(draw: Any, alternative: str) -> str:
+    light, dark = (_svg(draw(colors)) for colors in (LIGHT, DARK))
+    return markup.themed_image(light, dark, alternative)
+
+
+def _svg(figure: Figure) -> bytes:
+    return image(figure, "svg")
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _but(values: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}

@@ -1,0 +1,97 @@
+"""What a page is made from: the files of runs and of their evaluation, read and checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acvp.errors import UserError
+from acvp.report.config import ReportConfig
+from acvp.runs import STARTS_NAME, RunFolder
+
+EVALUATION_NAME, COUNTERFACTUAL_NAME = "evaluation.json", "counterfactual.json"
+MAX_JSON = 2**28
+"""Bytes; results have a few hundred thousand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSource:
+    """What a run folder tells."""
+
+    name: str
+    config: dict[str, Any]
+    about: dict[str, Any]
+    """Empty while the run has not finished."""
+    metrics: list[dict[str, Any]]
+    starts: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Everything a page shows."""
+
+    folder: Path
+    """Where plots, strips and videos are."""
+    runs: list[RunSource]
+    evaluation: dict[str, Any] | None
+    counterfactual: dict[str, Any] | None
+
+
+def read_sources(config: ReportConfig) -> Sources:
+    """Read all there is; results are missing only where they were not asked for by name."""
+    folder = config.folder
+    found = {name: _json(folder / name) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
+    if config.results is not None and not any(found.values()):
+        raise UserError(
+            f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}: make them with acvp evaluate and "
+            f"acvp counterfactual --out {folder}"
+        )
+    return Sources(
+        folder=folder,
+        runs=[_run(path) for path in config.runs],
+        evaluation=found[EVALUATION_NAME],
+        counterfactual=found[COUNTERFACTUAL_NAME],
+    )
+
+
+def _run(path: Path) -> RunSource:
+    run = RunFolder(path)
+    predictor = _json(run.predictor / "config.json") or {}
+    return RunSource(
+        name=path.resolve().name,
+        config=run.read_config(),
+        about=predictor.get("about") or {},
+        metrics=run.metrics(),
+        starts=_lines(path / STARTS_NAME),
+    )
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    """Return the object in a file, None where there is no such file."""
+    try:
+        if file.stat().st_size > MAX_JSON:
+            raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many")
+        body = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{file}: damaged ({error}); make it again with acvp evaluate or acvp counterfactual"
+        ) from error
+    if not isinstance(body, dict):
+        raise UserError(f"{file}: not written by acvp")
+    return body
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file of lines; a last line that was never finished does not count."""
+    if not file.exists():
+        return []
+    try:
+        return [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
+    except ValueError as error:
+        raise UserError(f"{file}: damaged ({error})") from error
