@@ -1,7 +1,7 @@
 """A predictor as files: weights, configuration and model card, as bytes; no file is read or written in here.
 
 model.safetensors    weights and mean image
-config.json          network, what it was trained on, SHA-256 of the weights
+config.json          network, what it was trained on, SHA-256 of the weights and of itself
 README.md            model card
 """
 
@@ -25,6 +25,7 @@ from acvp.models.predictor import Predictor
 
 WEIGHTS_NAME, CONFIG_NAME, CARD_NAME = "model.safetensors", "config.json", "README.md"
 FORMAT = 1
+FIELDS = {"format", "predictor", "about", "weights_sha256"}
 MAX_CONFIG = 2**20
 """Bytes; a configuration has a few thousand."""
 
@@ -40,8 +41,12 @@ def predictor_files(predictor: Predictor) -> dict[str, bytes]:
         "about": about,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
-    return {WEIGHTS_NAME: weights, CONFIG_NAME: text.encode(), CARD_NAME: card(predictor).encode()}
+    return {WEIGHTS_NAME: weights, CONFIG_NAME: config_file(config), CARD_NAME: card(predictor).encode()}
+
+
+def config_file(config: dict[str, Any]) -> bytes:
+    """Return the text of config.json, with its own checksum inside so that damage to it shows."""
+    return json.dumps(config | {"sha256": _checksum(config)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
@@ -98,11 +103,18 @@ def _parse(data: bytes) -> dict[str, Any]:
         config = json.loads(data.decode())
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise ValueError(f"it is not of format {FORMAT}")
-        if not isinstance(config.get("predictor"), dict) or "weights_sha256" not in config or "about" not in config:
-            raise ValueError("it lacks predictor, about or weights_sha256")
+        checksum = config.pop("sha256", None)
+        if checksum is not None and checksum != _checksum(config):
+            raise ValueError("its checksum does not match its text: it is damaged or was edited by hand")
+        if config.keys() != FIELDS or not isinstance(config["predictor"], dict):
+            raise ValueError(f"it must have {sorted(FIELDS)} and nothing else")
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{CONFIG_NAME} is not a predictor's: {error}") from error
     return config
+
+
+def _checksum(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def _fitting(tensors: dict[str, Tensor], predictor: Predictor) -> dict[str, Tensor]:
