@@ -85,7 +85,7 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and check every byte of it."""
     manifest = _manifest(path)
-    files = {name: _checked(path / name, wanted) for name, wanted in manifest["files"].items()}
+    files = {name: _checked(path, name, wanted) for name, wanted in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
     return Checkpoint(path, int(manifest["step"]), score, files)
 
@@ -147,8 +147,9 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _checked(file: Path, wanted: Any) -> bytes:
-    if file.name != str(file.relative_to(file.parent)) or not isinstance(wanted, dict):
+def _checked(folder: Path, name: str, wanted: Any) -> bytes:
+    file = folder / name
+    if Path(name).name != name or not isinstance(wanted, dict):
         raise CheckpointError(f"{file}: the manifest names no plain file")
     try:
         size = file.stat().st_size

@@ -31,6 +31,8 @@ from acvp.training.snapshot import Restored, from_checkpoint
 from acvp.training.trainer import Trainer
 
 EXIT_DONE, EXIT_DIVERGED = 0, 1
+LAST_WRITTEN = "config.json"
+"""Of a predictor folder: once it is there, all is."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _fit(trainer: Trainer) -> int:
     except StoppedError as stopped:
         display.say(f"acvp: stopped by {stopped} at step {trainer.position.step:,} and saved; the same command goes on")
         return stopped.exit_code
-    if trainer.fabric.is_global_zero and not run.predictor.exists():
+    if trainer.fabric.is_global_zero and not (run.predictor / LAST_WRITTEN).exists():
         write_predictor(trainer)
     display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
     return EXIT_DONE
@@ -194,5 +196,6 @@ def write_predictor(trainer: Trainer) -> None:
     )
     folder: Path = trainer.run.predictor
     make_folder(folder)
-    for name, content in sorted(predictor_files(trainer.predictor).items(), reverse=True):  # config.json is last
-        write_atomic(folder / name, content)
+    files = predictor_files(trainer.predictor)
+    for name in (*(files.keys() - {LAST_WRITTEN}), LAST_WRITTEN):
+        write_atomic(folder / name, files[name])

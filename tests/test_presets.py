@@ -1,0 +1,93 @@
+"""Complete recipes for every model, view and frame size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acvp.data.store import StoreInfo
+from acvp.models import build_predictor
+from acvp.models.stack import stack_sizes
+from acvp.presets import PRESETS, derived_stack, make_recipe, network
+from acvp.training.config import ModelName, PresetName, TrainConfig
+
+MODELS, NAMES = get_args(ModelName), get_args(PresetName)
+
+
+def info(shape: tuple[int, int, int] = (210, 160, 3), actions: int = 3) -> StoreInfo:
+    return StoreInfo(env_id="x", frame_shape=shape, action_meanings=("A",) * actions, policy="p")
+
+
+def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
+    return make_recipe(TrainConfig(data=Path("x"), **options), info(shape))
+
+
+def parameters(config: Any) -> int:
+    with torch.device("meta"):
+        return sum(weight.numel() for weight in build_predictor(config).parameters())
+
+
+def test_every_preset_is_offered() -> None:
+    assert PRESETS.keys() == set(NAMES)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("preset", NAMES)
+@pytest.mark.parametrize("view", ["rgb", "gray84"])
+@pytest.mark.parametrize("shape", [(210, 160, 3), (24, 24, 3), (250, 160, 3)])
+def test_every_combination_makes_a_network(model: str, preset: str, view: str, shape: tuple[int, int, int]) -> None:
+    made = recipe(shape, model=model, preset=preset, view=view, outcome_heads=True)
+    assert made.name == preset
+    assert made.predictor.kind == model
+    assert made.predictor.outcome_heads
+    assert tuple(made.predictor.frame) == ((84, 84, 1) if view == "gray84" else shape)
+    assert parameters(made.predictor) > 0
+
+
+def test_the_papers_recipe_is_the_papers() -> None:
+    made = recipe(model="recurrent", preset="paper")
+    assert parameters(made.predictor) == 90_740_547
+    assert made.optimiser.kind == "graves-rmsprop"
+    assert [phase.decay for phase in made.phases] == [0.9] * 3
+    assert parameters(recipe(model="feedforward", preset="paper").predictor) == 57_214_787
+
+
+def test_the_authors_recipe_is_adam_with_double_bias_rate() -> None:
+    made = recipe(preset="authors")
+    assert (made.optimiser.kind, made.optimiser.bias_rate) == ("adam", 2.0)
+    assert [phase.decay for phase in made.phases] == [1.0] * 3
+
+
+def test_the_cpu_recipe_takes_half_an_hour_on_gray_frames() -> None:
+    made = recipe(preset="cpu")
+    assert made.view == "gray84"
+    assert sum(phase.minutes for phase in made.phases) == 30
+    assert recipe((24, 24, 3), preset="cpu").view == "rgb"
+    assert sum(phase.minutes for phase in recipe(preset="cpu", minutes=6.0).phases) == pytest.approx(6)
+
+
+def test_the_recurrent_first_phase_sees_20_real_frames() -> None:
+    for preset in NAMES:
+        first = recipe(model="recurrent", preset=preset).phases[0]
+        assert (first.context + first.predict, first.context, first.feed_back) == (21, 11, False)
+
+
+@given(st.tuples(st.integers(1, 300), st.integers(1, 300)))
+@settings(max_examples=150, deadline=None)
+def test_any_frame_size_has_a_network(size: tuple[int, int]) -> None:
+    kernels, pads, strides = derived_stack(size)
+    after = stack_sizes(size, kernels, pads, strides)[-1]  # refuses a stack without an exact mirror
+    assert min(after) >= 1
+    assert len(kernels) == 4 or min(after) <= 12
+
+
+def test_a_derived_network_predicts_frames_of_its_size() -> None:
+    config = network("feedforward", (37, 50, 3), actions=2, width=4, hidden=8, factors=8)
+    frames = torch.zeros(1, 5, 3, 37, 50)
+    predicted = build_predictor(config)(frames, torch.zeros(1, 4, dtype=torch.long), predict=1)
+    assert predicted.frames.shape == (1, 1, 3, 37, 50)

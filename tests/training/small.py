@@ -1,0 +1,119 @@
+"""Small games, networks and recipes that train in a moment, and a record of what a training did."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from rich.console import Console
+from torch.optim import Optimizer
+
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+from acvp.presets import network
+from acvp.training.batches import DeviceBatch
+from acvp.training.config import TrainConfig
+from acvp.training.curriculum import Phase
+from acvp.training.log import StepReport
+from acvp.training.optimisers import OptimiserConfig
+from acvp.training.recipe import Recipe
+from acvp.training.session import Result, train
+from acvp.training.trainer import Trainer
+
+SMALL_TOY = "acvp-tests/SmallToy-v0"
+FRAME = (16, 16, 3)
+if SMALL_TOY not in gymnasium.registry:
+    gymnasium.register(SMALL_TOY, entry_point="acvp.envs.toy:ToyGame", kwargs={"size": FRAME[0]}, max_episode_steps=200)
+
+
+def toy_store(path: Path, frames: int = 600, seed: int = 1) -> EpisodeStore:
+    """A store of the toy game with 8×8 cells."""
+    return collect(CollectConfig(env_id=SMALL_TOY, out=path, frames=frames, seed=seed))
+
+
+def sizes(model: str, width: int = 4, hidden: int = 8) -> dict[str, Any]:
+    """Options for a small network of a kind."""
+    if model == "mlp":
+        return {"hidden": (hidden,) * 4}
+    return {"width": width, "hidden": hidden} | ({} if model == "no-action" else {"factors": hidden})
+
+
+def small_recipe(model: str = "feedforward", **changes: Any) -> Recipe:
+    """A recipe of two phases, five and four updates, evaluated after every third."""
+    predictor = network(model, FRAME, actions=5, **sizes(model))
+    first = Phase(predict=1, context=predictor.context, batch_size=4, lr=1e-3, steps=5, warmup=2, decay=0.5)
+    recipe = Recipe(
+        name="small",
+        predictor=predictor,
+        view="rgb",
+        optimiser=OptimiserConfig(kind="adam", bias_rate=2.0),
+        phases=(first, replace(first, predict=3, batch_size=2, steps=4)),
+        evaluate_every=3,
+        windows=4,
+        horizons=(1, 5),
+    )
+    return replace(recipe, **changes)
+
+
+def run(store: EpisodeStore, recipe: Recipe, folder: Path, text: io.StringIO | None = None, **options: Any) -> Result:
+    """Train in this process, saving after every step unless told otherwise; what is printed goes to `text`."""
+    usual: dict[str, Any] = {"data": store.path, "run": folder, "save_minutes": 0.0, "device": "cpu"}
+    config = TrainConfig(**(usual | options))
+    return train(config, store, recipe, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
+
+
+Moment = tuple[int, float, float, str, float]
+"""Step, loss, learning rate, hash of the batch, best score so far: floats to the last bit."""
+
+
+@dataclass
+class Trace:
+    """What each update of the trainings since `watch` was."""
+
+    moments: list[Moment] = field(default_factory=list)
+    stop_after: int = 0
+    """A step after which the training is asked to stop."""
+    seconds: float = 1.0
+    """What every update takes, by a clock that does not depend on the machine."""
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """Listen to every trainer, and give it the clock."""
+        real_update, real_agree = Trainer.update, Trainer._agree
+
+        def update(trainer: Trainer, phase: Phase, optimiser: Optimizer, batch: DeviceBatch) -> StepReport:
+            if trainer.position.step + 1 == self.stop_after:
+                trainer.stop(signal.SIGTERM, None)
+            report = real_update(trainer, phase, optimiser, batch)
+            content = b"".join(each.numpy(force=True).tobytes() for each in batch)
+            digest = hashlib.sha256(content).hexdigest()
+            self.moments.append((report.step, report.loss, report.lr, digest, trainer.position.best))
+            return report
+
+        def agree(trainer: Trainer, loss: Any) -> tuple[float, float]:
+            return real_agree(trainer, loss)[0], self.seconds
+
+        patch.setattr(Trainer, "update", update)
+        patch.setattr(Trainer, "_agree", agree)
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Do something in a copy of this process and return how it ended: minus the signal that killed it, or the code."""
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

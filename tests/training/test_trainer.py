@@ -1,0 +1,242 @@
+"""The trainer: what it learns, what it writes, and that sharing the work changes nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from acvp.checkpoint import newest_good
+from acvp.data.store import EpisodeStore
+from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
+from acvp.presets import network
+from acvp.runs import RunFolder
+from acvp.training.batches import DeviceBatch, TrainingData
+from acvp.training.curriculum import Phase
+from acvp.training.heldout import HeldOut
+from acvp.training.objective import objective
+from acvp.training.optimisers import OptimiserConfig
+from acvp.training.recipe import Recipe, differences
+from tests.faults import ROOT
+from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    loaded: dict[str, Tensor] = safetensors.torch.load_file(folder / "predictor" / "model.safetensors")
+    return loaded
+
+
+def metrics(folder: Path, kind: str) -> list[dict[str, object]]:
+    return [line for line in RunFolder(folder).metrics() if line["kind"] == kind]
+
+
+LEARN = {"feedforward": (500, 32, 1), "recurrent": (420, 8, 10), "no-action": (350, 32, 1), "mlp": (800, 32, 1)}
+"""Updates, windows in a batch, predictions in a window."""
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
+    """The 1-step errors of every learned predictor after seconds of training."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("learn")
+    store = toy_store(folder / "store", frames=12_000)
+    return {model: learn(store, model, folder / model) for model in LEARN}
+
+
+def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
+    steps, batch, predict = LEARN[model]
+    predictor = network(model, FRAME, actions=5, **sizes(model, width=16, hidden=256 if model == "mlp" else 128))
+    phase = Phase(
+        predict=predict, context=predictor.context, batch_size=batch, feed_back=predict == 1,
+        lr=1e-3 if model == "mlp" else 2e-3, steps=steps, warmup=20, anneal=True,
+    )  # fmt: skip
+    recipe = replace(
+        small_recipe(), predictor=predictor, optimiser=OptimiserConfig(kind="adam"), phases=(phase,),
+        evaluate_every=steps, windows=64, horizons=(1,),
+    )  # fmt: skip
+    assert run(store, recipe, folder, save_minutes=99).exit_code == 0
+    last = RunFolder(folder).metrics()[-1]
+    return {"error": last["error"]["1"], "copy-last-frame": last["copy_last"]["1"]}
+
+
+@pytest.mark.parametrize("model", LEARN)
+def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], model: str) -> None:
+    assert learned[model]["error"] < 0.65 * learned[model]["copy-last-frame"]
+
+
+@pytest.mark.parametrize("model", ["feedforward", "recurrent", "mlp"])
+def test_actions_tell(learned: dict[str, dict[str, float]], model: str) -> None:
+    assert learned[model]["error"] < 0.75 * learned["no-action"]["error"]
+
+
+def test_a_run_folder_is_complete(store: EpisodeStore, tmp_path: Path) -> None:
+    text = io.StringIO()
+    folder = tmp_path / "run"
+    assert run(store, small_recipe(), folder, text).exit_code == 0
+    names = {path.name for path in folder.iterdir()}
+    wanted = {
+        "config.json",
+        "checkpoints",
+        "metrics.jsonl",
+        "starts.jsonl",
+        "tensorboard",
+        "plots",
+        "videos",
+        "predictor",
+    }
+    assert names - {".lock"} == wanted
+    held = metrics(folder, "held-out")
+    assert [line["step"] for line in held] == [3, 5, 8, 9]
+    assert held[0].keys() == {"kind", "step", "phase", "seconds", "error", "copy_last", "mse", "score"}
+    assert [line["step"] for line in metrics(folder, "train")] == [3, 5, 8, 9]
+    start = json.loads((folder / "starts.jsonl").read_text())
+    assert {"time", "command", "commit", "versions", "machine"} <= start.keys()
+    assert list((folder / "tensorboard").iterdir())
+    for words in ("s a step", "memory: about", "disk: ", "time: about", "held-out error", "copy-last"):
+        assert words in text.getvalue()
+
+
+def test_checkpoints_kept_are_the_newest_and_the_best(store: EpisodeStore, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(store, small_recipe(), folder, keep=2)
+    lines = metrics(folder, "held-out")
+    best = min(lines, key=lambda line: line["score"])["step"]  # type: ignore[arg-type, return-value]
+    steps = {int(path.name.removeprefix("step-")) for path in (folder / "checkpoints").iterdir()}
+    assert steps == {8, 9, best}
+
+
+def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
+    """The mean frame's prediction by hand: both units, and copy-last-frame on the same windows."""
+    recipe = small_recipe()
+    data = TrainingData(store, recipe)
+    mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
+    mean.normaliser.set_mean(data.mean())
+    batch, horizons = data.held_out()
+    assert batch.frames.shape[:2] == (4, 11 + max(horizons))
+    report = HeldOut(batch, horizons).measure(mean)
+    assert batch.palette is not None
+    pixels = torch.from_numpy(batch.palette[batch.frames]).float()
+    truth = (pixels - data.mean()) / mean.config.pixel_scale
+    for horizon in horizons:
+        frame = truth[:, 10 + horizon]
+        assert report.error[horizon] == pytest.approx(float(frame.square().sum() / 4), rel=1e-5)
+        copied = (truth[:, 10] - frame).square().sum() / 4
+        assert report.copy_last[horizon] == pytest.approx(float(copied), rel=1e-5)
+        mse = (pixels[:, 10 + horizon] - data.mean()).square().mean()
+        assert report.mse[horizon] == pytest.approx(float(mse), rel=1e-5)
+    assert report.strip.shape == (2 * 16, 5 * 16, 3)
+
+
+def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
+    plain = small_recipe().predictor
+    assert isinstance(plain, FeedforwardConfig)
+    predictor = replace(plain, outcome_heads=True)
+    assert run(store, small_recipe(predictor=predictor), tmp_path / "run").exit_code == 0
+    changed = weights(tmp_path / "run")
+    assert float(changed["heads.reward.bias"].abs().max()) > 0
+    assert float(changed["heads.end.bias"].abs().max()) > 0
+
+
+def test_the_objective_with_heads_by_hand() -> None:
+    frames = torch.zeros(1, 3, 1, 2, 2)
+    predictions = Predictions(torch.ones(1, 1, 1, 2, 2), torch.zeros(1, 1, 3), torch.zeros(1, 1))
+    batch = DeviceBatch(frames, torch.zeros(1, 2), torch.tensor([[0.0, -5.0]]), torch.tensor([[False, True]]))
+    expected = 0.5 * 4 + torch.log(torch.tensor(3.0)) + torch.log(torch.tensor(2.0))
+    assert float(objective(predictions, batch)) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("model", ["feedforward", "recurrent"])
+def test_accumulation_gives_the_same_update(store: EpisodeStore, tmp_path: Path, model: str) -> None:
+    recipe = sharing_recipe(model)
+    run(store, recipe, tmp_path / "one")
+    run(store, recipe, tmp_path / "parts", accumulate=4)
+    assert_close(tmp_path / "one", tmp_path / "parts")
+
+
+def sharing_recipe(model: str) -> Recipe:
+    """Three updates of four windows, with an optimiser that does not blow up rounding."""
+    recipe = small_recipe(model, optimiser=OptimiserConfig(kind="graves-rmsprop"))
+    phase = Phase(predict=2, context=recipe.predictor.context, batch_size=4, lr=1e-2, steps=3)
+    return replace(recipe, phases=(phase,))
+
+
+def assert_close(one: Path, other: Path) -> None:
+    first, second = weights(one), weights(other)
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["feedforward", "recurrent"])
+def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path, model: str) -> None:
+    """The recurrent network too: its gate clip must see the joined batch's scale in every process."""
+    recipe = sharing_recipe(model)
+    run(store, recipe, tmp_path / "one")
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if model == "recurrent" else []
+    devices = "1" if torchrun else "2"
+    program = ["-m", "tests.training.sharing", model, str(store.path), str(tmp_path / "two"), devices]
+    command = [sys.executable, *torchrun, *program]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "two processes" in done.stdout
+    assert_close(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "run"
+    options = ["--preset", "smoke", "--minutes", "60", "--device", "cpu", "--save-minutes", "60"]
+    command = [sys.executable, "-m", "acvp.cli", "train", "--data", str(store.path), "--run", str(folder), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not metrics(folder, "train"):
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"stopped by {number.name} at step " in errors
+    assert "Traceback" not in errors
+    found = newest_good(folder / "checkpoints", pytest.fail)
+    assert found is not None
+    assert f"at step {found.step:,} and saved" in errors
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
+    folder, text = tmp_path / "run", io.StringIO()
+    run(store, small_recipe(), tmp_path / "whole")
+    whole, trace.moments = trace.moments, []
+    trace.stop_after = 6
+    run(store, small_recipe(), folder)
+    damaged = folder / "checkpoints" / "step-000000006" / "optimiser.safetensors"
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    trace.stop_after = 0
+    assert run(store, small_recipe(), folder, text).exit_code == 0
+    assert "its checksum is not the manifest's" in text.getvalue()
+    assert "going on from step 5" in text.getvalue()
+    assert trace.moments[6:] == whole[5:]
+
+
+def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
+    run(store, small_recipe(), tmp_path / "run")
+    before = len(trace.moments)
+    assert run(store, small_recipe(), tmp_path / "run").exit_code == 0
+    assert len(trace.moments) == before
+
+
+def test_differences_are_named() -> None:
+    before = small_recipe().to_dict()
+    now = small_recipe(seed=3, evaluate_every=4).to_dict()
+    now["phases"][1]["lr"] = 0.5
+    assert differences(before, now) == ["phases.1.lr: 0.001 → 0.5", "seed: 1 → 3", "evaluate_every: 3 → 4"]
+    assert differences(json.loads(json.dumps(before)), small_recipe().to_dict()) == []
