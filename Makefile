@@ -1,10 +1,10 @@
-# make demo | test | check | faults | bench-data | bench-models
+# make demo | test | check | faults | bench-data | bench-models | bench-training
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo install check format test faults bench-data bench-models clean
+.PHONY: demo install check format test faults bench-data bench-models bench-evaluation bench-training clean
 
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
@@ -39,6 +39,12 @@ bench-data: install
 
 bench-models: install
 	$(BIN)/python -m benchmarks.models
+
+bench-evaluation: install
+	$(BIN)/python -m benchmarks.evaluation
+
+bench-training: install
+	$(BIN)/python -m benchmarks.training
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -36,8 +36,8 @@ METRICS = {
     for metric in (
         Metric(
             name="error",
-            title="Squared error",
-            unit="the paper's scale, sum over a frame",
+            title="Squared error (paper's scale)",
+            unit="sum over a frame",
             formula="Σ over pixels and channels of ((x̂ − x)/{scale})²; mean over windows, no factor ½",
             better="lower",
             floor=0.0,

@@ -44,6 +44,6 @@ def fitted(text: str, width: int, size: int = TEXT_SIZE) -> str:
     """Return a text cut to a width in pixels."""
     if font(size).getlength(text) <= width:
         return text
-    while text and font(size).getlength(text + "…") > width:
+    while text and font(size).getlength(f"{text}..") > width:
         text = text[:-1]
-    return text + "…"
+    return f"{text}.."

@@ -65,6 +65,8 @@ def _fit(axes: Axes, metric: str) -> None:
     floor = METRICS[metric].floor
     if floor is not None:
         axes.set_ylim(bottom=floor)
+    if METRICS[metric].unit == "share":
+        axes.set_ylim(top=1.02)
     if metric == "gain":
         axes.set_ylim(bottom=max(-1.0, axes.get_ylim()[0]), top=1.02)
 

@@ -72,7 +72,7 @@ def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Pictur
         shown = truth if step <= 0 else frames[step - 1]
         yield name, shown, border
         apart = np.abs(shown.astype(np.int16) - truth)
-        yield "difference × 2", np.minimum(2 * apart, 255).astype(np.uint8), border
+        yield "difference x 2", np.minimum(2 * apart, 255).astype(np.uint8), border
 
 
 def _told(film: Film, step: int) -> str:
