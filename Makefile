@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-models | bench-training
+# make demo | test | check | faults | bench-data | bench-models | bench-evaluation | bench-training
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin

@@ -13,6 +13,7 @@ from acvp.cli import main
 from acvp.data.store import EpisodeStore
 from acvp.durable import exclusive_writer, seal
 from acvp.errors import UserError
+from acvp.models import Predictor
 from tests.data.answers import answer_store
 from tests.training.small import run, small_recipe
 
@@ -155,3 +156,21 @@ def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> Non
         file.write_bytes(b"")
     with pytest.raises(UserError, match=r"none of \d checkpoints is whole"):
         run(store, small_recipe(), tmp_path / "run")
+
+
+def test_bfloat16_where_it_does_not_run(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acvp.training.engine.cpu_has_bfloat16", lambda: False)
+    with pytest.raises(UserError, match="--precision bf16: bfloat16 does not run on this cpu"):
+        run(store, small_recipe(), tmp_path / "run", precision="bf16")
+
+
+def test_networks_that_cannot_be_compiled(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(graph: object, inputs: object) -> None:
+        raise RuntimeError("no compiler here")
+
+    def compile_broken(predictor: Predictor) -> None:
+        predictor.get_submodule("encoder").compile(backend=broken)
+
+    monkeypatch.setattr("acvp.training.session.compile_networks", compile_broken)
+    with pytest.raises(UserError, match=r"--compile: .*no compiler here.*; leave it out"):
+        run(store, small_recipe(), tmp_path / "run", compile=True)

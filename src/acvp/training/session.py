@@ -101,8 +101,17 @@ def _announce(trainer: Trainer) -> None:
             frames = phase.context + phase.predict
             display.say(f"phase {number}: {left_out} episodes are shorter than its {frames} frames and left out")
     display.say(check_disk(trainer))
-    for line in rehearse(trainer):
+    for line in _rehearsed(trainer):
         display.say(line)
+
+
+def _rehearsed(trainer: Trainer) -> list[str]:
+    """Return the rehearsal's lines; where networks cannot be compiled, this is when it shows."""
+    try:
+        return rehearse(trainer)
+    except torch._dynamo.exc.TorchDynamoException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--compile: the networks cannot be compiled here ({reason}); leave it out") from error
 
 
 @contextmanager
