@@ -110,7 +110,7 @@ def _rehearsed(trainer: Trainer) -> list[str]:
     try:
         return rehearse(trainer)
     except torch._dynamo.exc.TorchDynamoException as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = " ".join(str(error).split())[:200]
         raise UserError(f"--compile: the networks cannot be compiled here ({reason}); leave it out") from error
 
 
