@@ -20,7 +20,7 @@ from acvp.evaluation.definitions import frame_scale
 from acvp.evaluation.film import in_colour
 from acvp.evaluation.futures import Plans, every_action, moments, open_game, sampled_plans
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.places import TestPart, choose_places
+from acvp.evaluation.places import HeldOutPart, choose_places
 from acvp.evaluation.plots import image
 from acvp.evaluation.results import few_episodes, numbers
 from acvp.evaluation.subjects import Subject, baselines, check_alike
@@ -48,7 +48,7 @@ def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) 
 
 
 def branch(
-    subjects: Sequence[Subject], part: TestPart, config: CounterfactualConfig, progress: Progress
+    subjects: Sequence[Subject], part: HeldOutPart, config: CounterfactualConfig, progress: Progress
 ) -> tuple[Comparison, dict[str, Any]]:
     """Return how well subjects and baselines tell futures apart, measured and as JSON can hold it."""
     check_alike(subjects, part.store)
@@ -82,7 +82,7 @@ def _plans(actions: int, config: CounterfactualConfig, number: int) -> Plans:
 
 
 def _body(
-    comparison: Comparison, part: TestPart, config: CounterfactualConfig, baseline_names: tuple[str, ...]
+    comparison: Comparison, part: HeldOutPart, config: CounterfactualConfig, baseline_names: tuple[str, ...]
 ) -> dict[str, Any]:
     used = np.flatnonzero(comparison.chance.counts.any(1))
     bootstrap = Bootstrap(len(used), seed=config.seed)

@@ -16,7 +16,7 @@ from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.places import TestPart, test_part
+from acvp.evaluation.places import HeldOutPart, held_out_part
 from acvp.evaluation.plots import curve_figure, image
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.studio import Studio
@@ -46,12 +46,12 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
 
 def open_runs(
     runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
-) -> tuple[list[Subject], TestPart]:
+) -> tuple[list[Subject], HeldOutPart]:
     """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
     store = EpisodeStore.open(data)
     subjects = [as_subject(path, load(path), device) for path in runs]
     reference = None if trained_on is None else EpisodeStore.open(trained_on)
-    return subjects, test_part(store, [training_of(path) for path in runs], reference)
+    return subjects, held_out_part(store, [training_of(path) for path in runs], reference)
 
 
 def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:

@@ -62,7 +62,7 @@ METRICS = {
             title="SSIM",
             unit="1 = equal",
             formula="SSIM (Wang et al., 2004), Gaussian window 11×11 with σ = 1.5, K1 = 0.01, K2 = 0.03, range 255, "
-            "mean over windows that lie inside the frame and over channels; mean over windows",
+            "frame reflected at its edges, mean over pixels and channels; mean over windows",
             better="higher",
         ),
         Metric(

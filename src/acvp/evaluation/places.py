@@ -35,16 +35,17 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestPart:
+class HeldOutPart:
     """Episodes that no run was trained on."""
 
-    __test__ = False  # not a test, whatever pytest thinks of its name
     store: EpisodeStore
     how: str
     """How they were chosen, in a sentence."""
 
 
-def test_part(store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None) -> TestPart:
+def held_out_part(
+    store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
+) -> HeldOutPart:
     """Return the episodes of a store that every run has held out; all of a store that none was trained on."""
     own = [each for each in trained if each is not None and each.digest == store.digest]
     if not own:
@@ -60,16 +61,16 @@ def test_part(store: EpisodeStore, trained: Sequence[Trained | None], trained_on
     splits = sorted({(each.test_fraction, each.seed) for each in own})
     told = ", ".join(f"fraction {fraction:g} seed {seed}" for fraction, seed in splits)
     how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes ({told})"
-    return TestPart(store=store.subset(sorted(held_out)), how=how)
+    return HeldOutPart(store=store.subset(sorted(held_out)), how=how)
 
 
-def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> TestPart:
+def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOutPart:
     if trained_on is None:
         how = "not compared with the training store: name it with --trained-on"
     else:
         refuse_leaks(trained_on, store)
         how = f"none of them is in the training store {trained_on.path}"
-    return TestPart(store=store, how=f"all {len(store)} episodes of a store that no run was trained on ({how})")
+    return HeldOutPart(store=store, how=f"all {len(store)} episodes of a store that no run was trained on ({how})")
 
 
 def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[Place]:

@@ -12,7 +12,7 @@ from acvp.evaluation.definitions import frame_scale
 from acvp.evaluation.horizon import Outlook, Progress, look_ahead
 from acvp.evaluation.metrics import FrameMetrics
 from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
-from acvp.evaluation.places import Place, TestPart, choose_places
+from acvp.evaluation.places import HeldOutPart, Place, choose_places
 from acvp.evaluation.results import Evaluation, summarise
 from acvp.evaluation.subjects import Subject, baselines, check_alike
 
@@ -20,7 +20,10 @@ OBJECT_METRICS = "object_distance, object_kept"
 
 
 def evaluate(
-    subjects: Sequence[Subject], part: TestPart, config: EvaluateConfig, progress: Progress = lambda done, total: None
+    subjects: Sequence[Subject],
+    part: HeldOutPart,
+    config: EvaluateConfig,
+    progress: Progress = lambda done, total: None,
 ) -> Evaluation:
     """Return the horizon curves of subjects and baselines on windows of the test part."""
     check_alike(subjects, part.store)
@@ -45,7 +48,7 @@ def evaluate(
     return summarise(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
-def frame_metrics(subject: Subject, part: TestPart, positions: Positions | None) -> FrameMetrics:
+def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
     """Return the metrics for a subject's view; colours are held to the palette where the view keeps them."""
     view, shape = subject.view, part.store.info.frame_shape
     finder = None
@@ -60,7 +63,7 @@ def _keeps_colours(subject: Subject) -> bool:
 
 
 def _positions(
-    part: TestPart, places: Sequence[Place], window: Window, progress: Progress
+    part: HeldOutPart, places: Sequence[Place], window: Window, progress: Progress
 ) -> tuple[Positions | None, dict[str, str]]:
     """Return where the controlled object is, or why that is not known."""
     try:
@@ -69,7 +72,7 @@ def _positions(
         return None, {OBJECT_METRICS: str(error)}
 
 
-def _facts(subject: Subject, part: TestPart, outlook: Outlook, config: EvaluateConfig) -> dict[str, Any]:
+def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: EvaluateConfig) -> dict[str, Any]:
     store, places = part.store, outlook.places
     episodes = len({place.episode for place in places})
     return {

@@ -1,6 +1,6 @@
 """Structural similarity as products with banded matrices: what torchmetrics computes, at a tenth of the time.
 
-Shapes: B frames, C channels, H height, W width; h and w, the places where the window lies inside the frame.
+Shapes: B frames, C channels, H height, W width.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Blurred(NamedTuple):
     """Local mean and variance of frames."""
 
     shifted: Tensor  # (B, C, H, W): pixel values − MIDDLE
-    mean: Tensor  # (B, C, h, w), of the shifted values
-    variance: Tensor  # (B, C, h, w)
+    mean: Tensor  # (B, C, H, W), of the shifted values
+    variance: Tensor  # (B, C, H, W)
 
 
 class Ssim:
-    """SSIM of frames of one size; the window shrinks for frames that are smaller than it."""
+    """SSIM of frames of one size, reflected at their edges; the window shrinks for frames that are smaller than it."""
 
     def __init__(self, height: int, width: int) -> None:
-        side = min(SIDE, height - 1 + height % 2, width - 1 + width % 2)
-        self._rows, self._columns = _band(height, side), _band(width, side).T.contiguous()  # (h, H), (W, w)
+        side = min(SIDE, 2 * min(height, width) - 1)
+        self._rows, self._columns = _band(height, side), _band(width, side).T.contiguous()  # (H, H), (W, W)
 
     def blur(self, frames: Tensor) -> Blurred:
         """Return the local statistics of frames (B, C, H, W) in pixel values."""
@@ -50,10 +50,12 @@ class Ssim:
 
 
 def _band(size: int, side: int) -> Tensor:
-    """Return the matrix (size − side + 1, size) that blurs along one axis."""
-    distance = torch.arange(side) - (side - 1) / 2
+    """Return the matrix (size, size) that blurs along one axis."""
+    distance = torch.arange(side) - side // 2
     weights = torch.exp(-(distance / SIGMA).square() / 2)
-    band = torch.zeros(size - side + 1, size)
-    for row in range(len(band)):
-        band[row, row : row + side] = weights / weights.sum()
+    band = torch.zeros(size, size)
+    for row in range(size):
+        for offset, weight in zip(distance.tolist(), (weights / weights.sum()).tolist(), strict=True):
+            column = abs(row + offset)
+            band[row, min(column, 2 * (size - 1) - column)] += weight
     return band

@@ -12,7 +12,7 @@ from acvp.evaluation.config import EvaluateConfig, parse_crop, strip_steps
 from acvp.evaluation.film import Film, shoot
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.objects import Positions, find_positions
-from acvp.evaluation.places import Place, TestPart, choose_places
+from acvp.evaluation.places import HeldOutPart, Place, choose_places
 from acvp.evaluation.strips import check_crop, crop_strip, strip
 from acvp.evaluation.subjects import Subject, check_alike
 from acvp.evaluation.video import ENCODERS, check_format
@@ -23,7 +23,7 @@ VIDEOS_NAME, STRIPS_NAME = "videos", "strips"
 class Studio:
     """Makes the videos and strips of an evaluation; refuses early what it could not make later."""
 
-    def __init__(self, subjects: Sequence[Subject], part: TestPart, config: EvaluateConfig) -> None:
+    def __init__(self, subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig) -> None:
         check_alike(subjects, part.store)
         self.subjects, self.store, self.config = subjects, part.store, config
         self.window = Window(max(subject.predictor.context for subject in subjects), config.film_steps)
