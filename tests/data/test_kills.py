@@ -188,9 +188,14 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, workers: int) -> None:
 
 
 def test_ctrl_c_while_the_workers_start(tmp_path: Path) -> None:
+    """It is not theirs to hear, not even before their first line of Python: that would print a traceback."""
     process = start(collect_command(tmp_path, frames=10**6, workers=2))
     wait_until(process, lambda: len(psutil.Process(process.pid).children()) == 3)  # two workers, one tracker
-    time.sleep(0.1)
+    for _ in range(10):
+        for helper in psutil.Process(process.pid).children():
+            helper.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    wait_until(process, lambda: episodes_in(tmp_path) >= 3)
     press_ctrl_c(process)
     assert_nothing_wrong(tmp_path)
 
