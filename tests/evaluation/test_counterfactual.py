@@ -1,0 +1,94 @@
+"""Counterfactual futures: who plays the game is always right, who ignores the action gets chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acvp.data.replay import replay_game
+from acvp.data.store import EpisodeStore
+from acvp.data.views import RGB
+from acvp.errors import UserError
+from acvp.evaluation.branching import branch
+from acvp.evaluation.config import CounterfactualConfig
+from acvp.evaluation.counterfactual import judge, same_futures
+from acvp.evaluation.futures import every_action, moments, sampled_plans
+from acvp.evaluation.places import HeldOutPart, Place
+from tests.evaluation.predictors import Oracle, as_subject, small_network
+
+
+def config(part: HeldOutPart, **options: Any) -> CounterfactualConfig:
+    return CounterfactualConfig(runs=(Path("run"),), data=part.store.path, **({"states": 25} | options))
+
+
+@pytest.mark.parametrize("options", [{}, {"steps": 3}, {"steps": 4, "sequences": 5}])
+def test_the_oracle_is_always_right_and_baselines_get_chance(toy_part: HeldOutPart, options: dict[str, int]) -> None:
+    subjects = [as_subject("oracle", Oracle(toy_part.store))]
+    comparison, body = branch(subjects, toy_part, config(toy_part, **options), lambda done, total: None)
+    oracle, chance = body["runs"]["oracle"], body["chance"]["mean"][0]
+    assert oracle["accuracy"]["mean"] == [1.0]
+    assert oracle["margin"]["mean"][0] == pytest.approx(1.0, abs=1e-6)
+    assert oracle["error"]["mean"][0] == pytest.approx(0.0, abs=1e-6)
+    for blind in ("copy-last-frame", "mean-frame"):
+        assert body["runs"][blind]["accuracy"]["mean"][0] == pytest.approx(chance, abs=1e-9)
+        assert body["runs"][blind]["margin"]["mean"][0] < 0.2
+    assert 1 / max(comparison.futures) <= chance <= 1 / 2
+    assert body["states"] + comparison.same + comparison.ended == 25
+
+
+def test_the_same_twice(toy_part: HeldOutPart) -> None:
+    subjects = [as_subject("net", small_network(toy_part.store))]
+    first, second = (branch(subjects, toy_part, config(toy_part), lambda d, t: None)[1] for _ in range(2))
+    assert first == second
+
+
+def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
+    place = Place(1, 20)
+    found = next(moments(toy, [place], RGB, 4, lambda number: every_action(5, 2)))
+    assert found is not None
+    episode = toy[1]
+    assert np.array_equal(found.given, episode.frames(20, 24))
+    assert found.between.tolist() == episode.actions[20:23].tolist()
+    with replay_game(toy) as game:
+        for action in range(5):
+            game.reset(episode.header.seed)
+            for played in episode.actions[:23].tolist():
+                game.step(played)
+            assert np.array_equal(game.step(action).frame, found.futures[action, 0])
+            assert np.array_equal(game.step(action).frame, found.futures[action, 1])
+
+
+def test_a_plan_that_ends_the_game_leaves_its_state_out(toy: EpisodeStore) -> None:
+    longest = max(range(len(toy)), key=lambda i: toy.entries[i].frames)  # 200 decisions: cut off by the limit
+    place = Place(longest, toy.entries[longest].frames - 6)
+    assert list(moments(toy, [place], RGB, 4, lambda number: every_action(5, 5))) == [None]
+
+
+def test_equal_futures_are_one() -> None:
+    futures = np.array([[1, 2], [3, 4], [1, 2], [5, 6]], np.uint8)
+    assert same_futures(futures).tolist() == [0, 1, 0, 2]
+
+
+def test_verdicts() -> None:
+    groups = np.array([0, 1, 0])
+    apart = np.array([[1.0, 3.0, 1.0], [2.0, 2.0, 2.0], [9.0, 1.0, 9.0]])  # to the futures of plans 0, 1 and 2
+    verdict = judge(apart, groups)
+    assert verdict.hits.tolist() == [1.0, 0.5, 0.0]  # right, a tie of two, wrong
+    assert verdict.margins.tolist() == [0.5, 0.0, -0.8]
+    assert verdict.mean(verdict.hits) == 0.5  # future 0: (1 + 0) / 2, future 1: 0.5
+
+
+def test_sampled_plans_are_different_and_follow_from_their_key() -> None:
+    first, again, other = (sampled_plans(3, 2, 9, 1, number) for number in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert len(np.unique(first, axis=0)) == len(first) <= 9
+    assert first.shape[1] == other.shape[1] == 2
+
+
+def test_a_store_that_cannot_be_replayed_says_what_is_needed(answers: HeldOutPart) -> None:
+    subjects = [as_subject("net", small_network(answers.store))]
+    with pytest.raises(UserError, match="counterfactuals need a store made by acvp collect, with its game, seeds and"):
+        branch(subjects, answers, config(answers), lambda done, total: None)

@@ -1,0 +1,142 @@
+"""Videos, strips and crops: the right number of pictures, crisp pixels, a border that changes."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageSequence
+
+from acvp.errors import UserError
+from acvp.evaluation.config import parse_crop, strip_steps
+from acvp.evaluation.drawing import GIVEN, LINE, PREDICTED, even_scale
+from acvp.evaluation.film import Film, shoot
+from acvp.evaluation.objects import find_positions
+from acvp.evaluation.places import HeldOutPart, Place
+from acvp.evaluation.strips import check_crop, crop_strip, strip
+from acvp.evaluation.video import BORDER, GAP, HEIGHT, check_format, gif, mp4
+from tests.evaluation.predictors import Oracle, as_subject, small_network
+
+CONTEXT, STEPS = 10, 6
+TOLERANCE = 24
+"""Pixel values by which H.264 may change a colour."""
+
+
+@pytest.fixture(scope="module")
+def film(toy_part: HeldOutPart) -> Film:
+    store = toy_part.store
+    subjects = [as_subject("oracle", Oracle(store)), as_subject("net", small_network(store))]
+    place = Place(2, 15)
+    positions = find_positions(store, [place], CONTEXT + STEPS)
+    return shoot(subjects, store, place, context=CONTEXT, steps=STEPS, positions=positions)
+
+
+def decoded(data: bytes) -> list[NDArray[np.uint8]]:
+    with av.open(io.BytesIO(data)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]  # type: ignore[union-attr]
+
+
+def close(pixel: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
+    return bool((np.abs(pixel.astype(int) - color) <= TOLERANCE).all())
+
+
+def test_a_film_knows_its_steps(film: Film, toy_part: HeldOutPart) -> None:
+    episode = toy_part.store[2]
+    assert film.steps == STEPS
+    assert np.array_equal(film.frame(1), episode.frames(25, 26)[0])
+    assert np.array_equal(film.predictions["oracle"], episode.frames(25, 31))
+    assert film.action(1) == toy_part.store.info.action_meanings[episode.actions[24]]
+    left, top, right, bottom = film.box(1) or (0, 0, 0, 0)
+    player = np.argwhere((film.frame(1) == 240).all(-1))  # white
+    assert (player >= [top, left]).all()
+    assert (player <= [bottom, right]).all()
+
+
+def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
+    frames = decoded(mp4(film))
+    assert len(frames) == CONTEXT + STEPS
+    across = 24 * even_scale(24, HEIGHT) + 2 * BORDER + GAP
+    row, column = 2 * LINE + 40, GAP + across + BORDER // 2  # inside the left border of the first prediction
+    borders = [frame[row, column] for frame in frames]
+    assert all(close(border, GIVEN) for border in borders[:CONTEXT])
+    assert all(close(border, PREDICTED) for border in borders[CONTEXT:])
+
+
+def test_mp4_keeps_single_pixels(film: Film) -> None:
+    """Every pixel of the game, sprites included, comes back in its colour."""
+    scale = even_scale(24, HEIGHT)
+    top, left = 2 * LINE + BORDER, GAP + BORDER
+    speckled = film.truth.copy()
+    speckled[:, 5, 7], speckled[:, 9, 9] = (255, 0, 0), (0, 0, 255)
+    changed = Film(title="", truth=speckled, predictions={}, actions=film.actions, context=CONTEXT, boxes=film.boxes)
+    for number in (0, CONTEXT):
+        frame = decoded(mp4(changed))[number]
+        panel = frame[top : top + 24 * scale, left : left + 24 * scale]
+        centres = panel[scale // 2 :: scale, scale // 2 :: scale]
+        assert np.abs(centres.astype(int) - speckled[number]).max() <= TOLERANCE
+
+
+def test_gif_has_every_frame(film: Film) -> None:
+    pictures = [frame.convert("RGB") for frame in ImageSequence.Iterator(Image.open(io.BytesIO(gif(film))))]
+    assert len(pictures) == CONTEXT + STEPS
+    across = 24 * 7 + 2 * BORDER + GAP
+    place = (GAP + across + BORDER // 2, 2 * LINE + 40)
+    given, predicted = (np.array(pictures[k].getpixel(place)) for k in (0, -1))
+    assert close(given, GIVEN)
+    assert close(predicted, PREDICTED)
+
+
+def test_the_same_film_gives_the_same_files(film: Film) -> None:
+    assert mp4(film) == mp4(film)
+    assert strip(film, (1, 2)) == strip(film, (1, 2))
+
+
+def test_strips_have_a_row_for_each_step(film: Film) -> None:
+    few, more = (Image.open(io.BytesIO(strip(film, steps))) for steps in ((1, 2), (1, 2, 5, 6)))
+    assert more.width == few.width
+    assert more.height > 1.9 * few.height - 30
+
+
+def test_crops_enlarge_the_right_pixels(film: Film) -> None:
+    crop = parse_crop("3x4+8+8")
+    picture = np.asarray(Image.open(io.BytesIO(crop_strip(film, (1, 3), crop))))
+    scale = 14  # 112 / 8
+    truth = picture[2 * LINE + 2 * (8 * scale + 6) :, 2 * 76 :][: 8 * scale, : 8 * scale]
+    assert np.array_equal(truth[scale // 2 :: scale, scale // 2 :: scale], film.frame(1)[3:11, 4:12])
+
+
+@pytest.mark.parametrize("text", ["", "3x4", "3x4+0+5", "a", "3,4,5,6"])
+def test_bad_crops_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="ROWxCOL"):
+        parse_crop(text)
+
+
+def test_a_crop_outside_the_frame_is_refused() -> None:
+    with pytest.raises(UserError, match="leaves the frame of 24×24"):
+        check_crop(parse_crop("20x0+8+8"), 24, 24)
+
+
+def test_strip_steps() -> None:
+    assert strip_steps("1-3,9", 10) == (1, 2, 3, 9)
+    assert strip_steps(None, 180) == (*range(1, 8), *range(174, 181))
+    assert strip_steps(None, 3) == (1, 2, 3)
+    for text in ("0-3", "5-11", "x", "3-1"):
+        with pytest.raises(UserError, match="--strip"):
+            strip_steps(text, 10)
+
+
+def test_a_missing_encoder_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(av, "codecs_available", set())
+    with pytest.raises(UserError, match=r"without the H.264 encoder.*--video-formats gif"):
+        check_format("mp4")
+    check_format("gif")
+
+
+def test_a_missing_pyav_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(UserError, match="pip install 'acvp\\[video\\]'"):
+        check_format("mp4")
