@@ -37,7 +37,8 @@ def film(toy_part: HeldOutPart) -> Film:
 
 def decoded(data: bytes) -> list[NDArray[np.uint8]]:
     with av.open(io.BytesIO(data)) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]  # type: ignore[union-attr]
+        frames = container.decode(video=0)  # type: ignore[union-attr]
+        return [frame.to_ndarray(format="rgb24").astype(np.uint8) for frame in frames]
 
 
 def close(pixel: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
