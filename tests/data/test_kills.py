@@ -200,6 +200,17 @@ def test_ctrl_c_while_the_workers_start(tmp_path: Path) -> None:
     assert_nothing_wrong(tmp_path)
 
 
+def test_a_killed_worker_is_said_in_one_line(tmp_path: Path) -> None:
+    process = start(collect_command(tmp_path, frames=10**6, workers=2))
+    wait_until(process, lambda: episodes_in(tmp_path) >= 3)
+    psutil.Process(process.pid).children()[-1].kill()
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 2
+    (line,) = errors.decode().splitlines()
+    assert line.startswith("acvp: a worker process died (exit code -9); run again to go on")
+    assert added(output) <= assert_nothing_wrong(tmp_path)
+
+
 def test_the_checks_see_a_lost_episode(tmp_path: Path, never_killed: dict[str, bytes]) -> None:
     """The test itself: a line or a part that is gone makes it fail."""
     record_here(tmp_path)

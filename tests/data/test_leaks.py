@@ -51,17 +51,17 @@ def store_of(path: Path, episodes: list[Episode]) -> EpisodeStore:
 
 
 def plant(kind: int, rng: np.random.Generator) -> tuple[Episode, Episode]:
-    """An episode and a copy of it under another seed: exact or cut, with few colours or many after the beginning."""
+    """An episode and a copy of it under another seed: exact, cut, or cut short; few colours, or many after a while."""
     length = int(rng.integers(OPENING_FRAMES, 80)) + 10
-    frames, actions = play(rng, length, many_colors=kind >= 2)
-    kept = length if kind % 2 == 0 else int(rng.integers(OPENING_FRAMES, length))
+    frames, actions = play(rng, length, many_colors=kind >= 3)
+    kept = (length, int(rng.integers(OPENING_FRAMES, length)), int(rng.integers(2, OPENING_FRAMES)))[kind % 3]
     return record(0, 1, frames, actions), record(0, 2, frames[:kept], actions[: kept - 1])
 
 
 @counted("6 planted leaks are caught", quick=8, full=20)
 def test_planted_leaks_are_caught(trials: Trials, tmp_path: Path) -> None:
     def leak(i: int, rng: np.random.Generator) -> None:
-        original, copy = plant(i % 4, rng)
+        original, copy = plant(i % 6, rng)
         others = [record(0, 10 + n, *play(rng, 50)) for n in range(6)]
         places = rng.permutation(8).tolist()
         mixed = [[original, copy, *others][place] for place in places]
@@ -110,14 +110,16 @@ def test_any_split_is_disjoint_whole_and_repeatable(plays: list[tuple[int, int]]
     episodes = [record(0, n, made[name][0][:k], made[name][1][: k - 1]) for n, (name, k) in enumerate(plays)]
     with tempfile.TemporaryDirectory() as folder:
         store = store_of(Path(folder), episodes)
-    if len({entry.opening for entry in store.entries}) < 2:
-        with pytest.raises(UserError, match="hold 1 different plays, a train and a test part need two"):
-            split(store, test_fraction=fraction, seed=seed)
-        return
-    train, test = split(store, test_fraction=fraction, seed=seed)
+        if len(made) < 2:
+            with pytest.raises(UserError, match="hold 1 different plays, a train and a test part need two"):
+                split(store, test_fraction=fraction, seed=seed)
+            return
+        train, test = split(store, test_fraction=fraction, seed=seed)
+        again = split(store, test_fraction=fraction, seed=seed)
+        assert find_leaks(train, test) == []
+    assert [part.entries for part in again] == [train.entries, test.entries]
     assert len(train) > 0 < len(test)
     assert sorted(e.number for part in (train, test) for e in part.entries) == list(range(len(store)))
+    assert not {plays[e.number][0] for e in train.entries} & {plays[e.number][0] for e in test.entries}
     for kind in ("opening", "content"):
         assert not {getattr(e, kind) for e in train.entries} & {getattr(e, kind) for e in test.entries}
-    again = split(store, test_fraction=fraction, seed=seed)
-    assert [part.entries for part in again] == [train.entries, test.entries]
