@@ -76,7 +76,7 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
         recipe = TRIALS[name](make_recipe(config, store.info))
         recipe = replace(
-            recipe, phases=tuple(replace(p, minutes=minutes * p.minutes / _total(recipe)) for p in recipe.phases)
+            recipe, phases=tuple(replace(p, minutes=minutes * (p.minutes or 0) / _total(recipe)) for p in recipe.phases)
         )
         started = time.monotonic()
         result = train(config, store, recipe)

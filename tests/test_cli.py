@@ -64,6 +64,8 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["collect", "--env-id", "toy", "--out", "x", "--epsilon", "2"], "--epsilon 2.0"),
         (["collect", "--env-id", "toy", "--out", "/proc/x"], "/proc/x"),
         (["data", "import", "nowhere", "--format", "npz", "--out", "x"], "nowhere: no such file or folder"),
+        (["collect", "--env-id", "toy", "--out", "x", "--policy", ":x"], "unknown policy ':x'"),
+        (["collect", "--env-id", "toy", "--out", "x", "--import", ".x"], "cannot import module '.x'"),
         (["data", "info", "nowhere"], "nowhere: no such folder"),
         (["data", "verify", "."], "is not a store of acvp"),
     ],
@@ -82,6 +84,15 @@ def test_mistakes_get_one_line(
     assert printed.err.startswith("acvp: ")
     assert message in printed.err
     assert printed.out == ""
+
+
+def test_files_of_the_current_folder_are_not_imported_unasked(tmp_path: Path) -> None:
+    answer_store(tmp_path / "s", [5])
+    (tmp_path / "PIL.py").write_text("raise SystemExit('ran')")
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "acvp"), "data", "info", "s"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0
 
 
 def test_a_mistake_leaves_no_folder(tmp_path: Path) -> None:

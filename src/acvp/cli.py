@@ -14,11 +14,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, arg, subcommand
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.envs import make_game
+from acvp.envs import load_module, make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.report.config import ReportConfig
@@ -48,6 +48,8 @@ class VerifyConfig:
     """Folder of the store."""
     replay: bool = False
     """Also play all stored actions again and compare every frame (about the time of the recording)."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one: do so only if you trust it."""
 
 
 FormatName = Literal["authors", "minari", "npz", "video"]
@@ -113,7 +115,6 @@ Verb = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    sys.path.insert(0, str(Path.cwd()))  # so that --import and module:function find the user's own files
     try:
         verb: Any = tyro.cli(
             Verb,
@@ -123,13 +124,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
         verb = verb.verb if isinstance(verb, DataConfig) else verb
+        _import_trusted(verb)
         return RUN[type(verb)](verb)
     except UserError as error:
         err.print(f"acvp: {error}", markup=False)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
-        err.print("acvp: stopped; what was finished is kept, and the same command goes on from there")
+        err.print("acvp: stopped; run the same command again")
         return EXIT_INTERRUPTED
+
+
+def _import_trusted(verb: Any) -> None:
+    """Import the module the user named; only then are modules of the current folder found."""
+    module, policy = getattr(verb, "import_module", None), getattr(verb, "policy", "")
+    if module or ":" in policy:
+        sys.path.append(str(Path.cwd()))
+    if module:
+        load_module(module)
 
 
 def run_collect(config: CollectConfig) -> int:
@@ -157,7 +168,12 @@ def run_info(config: InfoConfig) -> int:
     out.print(table)
     if store.frames:
         sheet = config.sheet or config.store / "contact-sheet.png"
-        contact_sheet(store, sheet)
+        try:
+            contact_sheet(store, sheet)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{sheet}: the contact sheet cannot be written ({error}); choose another --sheet"
+            ) from error
         out.print(f"contact sheet: {sheet}", markup=False)
     return EXIT_OK
 
@@ -187,8 +203,11 @@ def run_import(config: ImportConfig) -> int:
     actions: int | tuple[str, ...] | None = config.actions
     env_id = config.env_id
     if env_id is not None and actions is None:
-        with make_game(env_id) as game:
-            env_id, actions = game.env_id, game.action_meanings
+        try:
+            with make_game(env_id) as game:
+                env_id, actions = game.env_id, game.action_meanings
+        except UserError as error:
+            raise UserError(f"{error}; or give --actions N, for a game that is not installed") from error
     with _counting("importing", "frames") as show:
         stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
     for store in stores:

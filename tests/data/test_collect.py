@@ -1,10 +1,11 @@
 import filecmp
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from acvp.data.collect import CollectConfig, collect
+from acvp.data.collect import MAX_DECISIONS, CollectConfig, collect
 from acvp.data.policies import MEAN_REPEATS, load_policy, sticky_random_policy
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
@@ -66,6 +67,43 @@ def test_episodes_cut_off_say_so(tmp_path: Path) -> None:
     store = collect(toy(tmp_path, max_steps=9, frames=50))
     assert [len(e) for e in store] == [10] * 5
     assert all(e.header.truncated and not e.header.terminated for e in store)
+
+
+ENDLESS = """
+import gymnasium, numpy as np
+class Endless(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+    def reset(self, seed=None, options=None): return np.zeros((4, 4, 3), np.uint8), {}
+    def step(self, action): return np.zeros((4, 4, 3), np.uint8), 0.0, False, False, {}
+for name, limit in (("Endless", None), ("Long", 27_100)):
+    gymnasium.register(f"acvp-tests/{name}-v0", entry_point=Endless, max_episode_steps=limit)
+"""
+
+
+@pytest.fixture
+def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "endless_games.py").write_text(ENDLESS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "endless_games"
+
+
+@pytest.mark.parametrize(("name", "steps"), [("Endless", MAX_DECISIONS), ("Long", 27_100)])
+def test_only_games_without_a_limit_get_one(tmp_path: Path, endless: str, name: str, steps: int) -> None:
+    store = collect(toy(tmp_path / "s", env_id=f"acvp-tests/{name}-v0", import_module=endless))
+    assert len(store[0]) == steps + 1
+    assert store[0].header.truncated
+
+
+def test_a_store_cannot_have_a_module_imported(tmp_path: Path, endless: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = collect(toy(tmp_path / "s", env_id="acvp-tests/Long-v0", import_module=endless, max_steps=9, frames=5))
+    replay_game(store).close()
+    monkeypatch.delitem(sys.modules, endless)
+    with pytest.raises(
+        UserError, match="importing it runs its code; if you trust it, say so with --import endless_games"
+    ):
+        replay_game(store)
+    assert endless not in sys.modules
 
 
 def test_progress_counts_up(tmp_path: Path) -> None:

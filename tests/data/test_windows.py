@@ -1,3 +1,4 @@
+import copy
 import tempfile
 from pathlib import Path
 
@@ -79,6 +80,19 @@ def test_ranks_share_one_batch(tmp_path: Path) -> None:
     joined = windows.draw(12, seed=0, step=7)
     parts = [windows.draw(4, seed=0, step=7, rank=rank, world_size=3) for rank in range(3)]
     assert np.array_equal(np.concatenate(parts), joined)
+
+
+def test_a_rank_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [40]), Window(2, 2))
+    with pytest.raises(ValueError, match="rank 1 of 1"):
+        windows.draw(4, seed=0, step=0, rank=1)
+
+
+def test_windows_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [40]), Window(2, 2))
+    here = windows.batch(np.arange(3))
+    there = copy.deepcopy(windows).batch(np.arange(3))
+    assert np.array_equal(here.frames, there.frames)
 
 
 def store_of(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:

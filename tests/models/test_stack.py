@@ -58,7 +58,9 @@ def test_a_frame_that_is_too_small_is_refused() -> None:
         ({"actions": 3, "context": 0}, "context is 0"),
         ({"actions": 3, "transform": "sum"}, "transform is 'sum'"),
         ({"actions": 3, "kernels": (8, 6, 6)}, "kernels (8, 6, 6)"),
-        ({"actions": 3, "frame": (210, 160, 0)}, "is 0"),
+        ({"actions": 3, "frame": (210, 160, 0)}, "frame is (210, 160, 0)"),
+        ({"actions": 3, "frame": (210, 160)}, "frame is (210, 160)"),
+        ({"actions": 3, "hidden": 2048.5}, "hidden is 2048.5"),
         ({"actions": 3, "strides": (2, 2, 2, 0)}, "stride 0"),
     ],
 )

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 """Called with (frames, bytes) of the store so far."""
 
 MAX_DECISIONS = 27_000
-"""No episode is longer: what Atari's own limit, half an hour of play, comes to at four frames a decision."""
+"""Limit of games that have none: Atari's own, half an hour of play at four frames a decision."""
 
 GOAL_NAME = ".collecting"
 """Holds the number of frames asked for while a collection is not finished, so that a later one knows of surplus."""
@@ -92,7 +92,6 @@ class EpisodePlayer:
             action = self._choose(player, frame, rng)
             frame, reward, terminated, truncated = game.step(action)
             recorder.step(action, reward, frame, game.color_keys(), game.lives)
-            truncated = truncated or (recorder.frames > MAX_DECISIONS and not terminated)
         return recorder.finish(number=number, seed=seed, terminated=terminated, truncated=truncated)
 
     def _choose(self, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
@@ -107,13 +106,11 @@ class EpisodePlayer:
 
 def make_player(config: CollectConfig) -> EpisodePlayer:
     """The player of a collection, with a game of its own."""
-    game = make_game(
-        config.env_id,
-        sticky=config.sticky,
-        frame_skip=config.frame_skip,
-        max_steps=config.max_steps,
-        import_module=config.import_module,
-    )
+    options = {"sticky": config.sticky, "frame_skip": config.frame_skip, "import_module": config.import_module}
+    game = make_game(config.env_id, max_steps=config.max_steps, **options)  # type: ignore[arg-type]
+    if game.limit is None:
+        game.close()
+        game = make_game(config.env_id, max_steps=MAX_DECISIONS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
         raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a store can tell {MAX_ACTIONS} apart")
     return EpisodePlayer(config, game)

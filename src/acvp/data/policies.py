@@ -53,14 +53,14 @@ def load_policy(name: str) -> Policy:
     if name in NAMED_POLICIES:
         return NAMED_POLICIES[name]
     module_name, colon, attribute = name.partition(":")
-    if not colon:
+    if not colon or not module_name or module_name.startswith("."):
         raise UserError(f"unknown policy {name!r}: choose {', '.join(NAMED_POLICIES)}, or module:function of your own")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except ImportError as error:
-        raise UserError(f"policy {name!r}: cannot import {module_name!r} ({error})") from error
     except AttributeError as error:
         raise UserError(f"policy {name!r}: {module_name!r} has no {attribute!r}") from error
+    except Exception as error:  # whatever the user's module raises
+        raise UserError(f"policy {name!r}: cannot import {module_name!r} ({type(error).__name__}: {error})") from error
     if not callable(found):
         raise UserError(f"policy {name!r} is a {type(found).__name__}, not a function")
     return cast(Policy, found)

@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 
+SETTINGS = {"sticky", "frame_skip", "max_steps", "import_module"}
+"""What makes a game besides its id."""
+PIECE = 64
+"""Frames decoded at a time."""
+
 
 def replay_game(store: EpisodeStore) -> Game:
-    """The game of a store, made as it was for the recording."""
+    """The game of a store, made as it was for the recording.
+
+    A store may name a module that registers its game. Importing it runs its code, so that is left to the user.
+    """
     if store.info.policy.startswith("imported"):
         raise UserError(f"{store.path} was imported: it does not say how to make its game, so it cannot be replayed")
-    return make_game(store.info.env_id, **store.info.settings)
+    settings = store.info.settings
+    module = settings.get("import_module")
+    if module is not None and module not in sys.modules:
+        raise UserError(
+            f"the game of {store.path} comes from the module {module!r}, and importing it runs its code; if you trust "
+            f"it, say so with --import {module} (in Python: import it first)"
+        )
+    if settings.keys() != SETTINGS:
+        raise UserError(f"{store.path}: its settings are {sorted(settings)}, those of a game are {sorted(SETTINGS)}")
+    return make_game(store.info.env_id, **settings)
 
 
 def first_difference(episode: Episode, game: Game) -> str | None:
     """Play an episode again; None where everything agrees, else what differs first."""
-    stored = episode.frames()
-    if not np.array_equal(game.reset(episode.header.seed), stored[0]):
+    stored = _frames(episode)
+    if not np.array_equal(game.reset(episode.header.seed), next(stored)):
         return f"episode {episode.header.number}: the first frame differs"
-    terminated = False
-    for t, action in enumerate(episode.actions.tolist()):
+    terminated = truncated = False
+    for t, (action, frame) in enumerate(zip(episode.actions.tolist(), stored, strict=True)):
+        if terminated or truncated:
+            return f"episode {episode.header.number}: the game ends with action {t - 1} already"
         step = game.step(action)
-        if not np.array_equal(step.frame, stored[t + 1]):
+        if not np.array_equal(step.frame, frame):
             return f"episode {episode.header.number}: frame {t + 1} differs"
-        terminated = step.terminated
-        if np.float32(step.reward) != episode.rewards[t]:
-            return f"episode {episode.header.number}: the reward of action {t} differs"
+        terminated, truncated = step.terminated, step.truncated
+        if np.float32(step.reward) != episode.rewards[t] or game.lives != episode.lives[t + 1]:
+            return f"episode {episode.header.number}: the reward or the lives after action {t} differ"
     if terminated != episode.header.terminated:
         return (
             f"episode {episode.header.number}: the game {'ends' if terminated else 'does not end'} with its last action"
         )
     return None
+
+
+def _frames(episode: Episode) -> Iterator[NDArray[np.uint8]]:
+    """The frames of an episode one by one, decoded in pieces."""
+    for start in range(0, len(episode), PIECE):
+        yield from episode.frames(start, min(start + PIECE, len(episode)))

@@ -115,6 +115,10 @@ class EpisodeStore(Sequence[Episode]):
         path = Path(path)
         return cls(path, read_info(path), read_index(path))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: it reads the parts for itself."""
+        return self.__dict__ | {"_episodes": {}}
+
     def __len__(self) -> int:
         return len(self.entries)
 

@@ -85,6 +85,8 @@ class Windows:
 
     def draw(self, size: int, *, seed: int, step: int, rank: int = 0, world_size: int = 1) -> NDArray[np.int64]:
         """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would."""
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank {rank} of {world_size}: ranks count from 0 to world_size - 1")
         numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
         return numbers[rank * size : (rank + 1) * size]
 

@@ -94,7 +94,8 @@ class WorkerProcesses:
         except (EOFError, OSError) as error:
             worker.process.join()
             raise UserError(
-                f"a worker process died (exit code {worker.process.exitcode}); run again to go on"
+                f"a worker process died (exit code {worker.process.exitcode}); run again to go on. In a "
+                'script of your own, call collect below `if __name__ == "__main__":`, for workers import the script'
             ) from error
         worker.busy = False
         if kind == b"e":

@@ -60,7 +60,8 @@ class Game(ABC):
         self.versions = {name: version(name) for name in ("gymnasium", "numpy")}
         self._sticky = float(settings["sticky"] or 0)
         self._skip = int(settings["frame_skip"] or 1)
-        self._limit = limit
+        self.limit = limit
+        """Decisions after which an episode is cut off; None: never."""
         self._elapsed = 0
         self._ended = True
         self._last_action = 0
@@ -81,7 +82,7 @@ class Game(ABC):
             raise UserError(f"action {action} is out of range: {self.env_id} has {self._action_list()}")
         step = self._emulate(self._executed(operator.index(action)))
         self._elapsed += 1
-        if self._elapsed == self._limit and not step.terminated:
+        if self.limit is not None and self._elapsed >= self.limit and not step.terminated:
             step = step._replace(truncated=True)
         self._ended = step.terminated or step.truncated
         return step
@@ -103,10 +104,11 @@ class Game(ABC):
         """Return to a saved moment and to its frame."""
         if state.env_id != self.env_id:
             raise UserError(f"the saved state is of {state.env_id}, this game is {self.env_id}: make_game the same one")
+        generator = _generator_at(state.generator) if self._sticky else None
         frame = self._return_to(state)
         self._elapsed, self._ended, self._last_action = state.elapsed, state.ended, state.last_action
         self.lives = state.lives
-        self._generator = _generator_at(state.generator) if self._sticky else None
+        self._generator = generator
         return frame
 
     def color_keys(self) -> npt.NDArray[np.uint8] | None:

@@ -108,6 +108,6 @@ def _action_space(env_id: str, space: spaces.Space[Any]) -> spaces.Discrete:
 
 
 def _meanings(env: Env, count: int) -> list[str]:
-    meanings = getattr(env.unwrapped, "get_action_meanings", None)
+    meanings = env.get_wrapper_attr("get_action_meanings") if env.has_wrapper_attr("get_action_meanings") else None
     names = [str(name) for name in meanings()] if callable(meanings) else []
     return names if len(names) == count else [str(index) for index in range(count)]

@@ -29,7 +29,7 @@ def make_game(
     module, _, bare = env_id.rpartition(":")
     import_module = module or import_module
     if import_module:
-        _import(import_module)
+        load_module(import_module)
     canonical = atari_id(bare)
     settings = _settings(sticky, frame_skip, max_steps, import_module, atari=canonical is not None)
     if canonical is not None:
@@ -69,10 +69,12 @@ def _suggestion(env_id: str) -> str:
     return f"did you mean {', '.join(close)}? Else {cure}" if close else cure
 
 
-def _import(module: str) -> None:
+def load_module(module: str) -> None:
+    """Import a module of the user's, which may register games."""
     try:
         importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # whatever the user's module raises
         raise UserError(
-            f"cannot import module {module!r} ({error}): install it or put its folder on PYTHONPATH"
+            f"cannot import module {module!r} ({type(error).__name__}: {error}): mend it, install it, or put its "
+            "folder on PYTHONPATH"
         ) from error

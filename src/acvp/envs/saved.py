@@ -48,7 +48,10 @@ class SavedState:
         except zlib.error as error:
             raise UserError(f"the saved game state is damaged ({error}): save it again") from error
         end = 4 + int.from_bytes(body[:4], "little")
-        return cls(**json.loads(body[4:end]), payload=body[end:])
+        try:
+            return cls(**json.loads(body[4:end]), payload=body[end:])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"the saved game state is damaged ({error}): save it again") from error
 
     def __repr__(self) -> str:
         names = [f.name for f in fields(self) if f.name not in ("generator", "payload")]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, require_positive
+from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive
 from acvp.models.history import HistoryPredictor
 from acvp.models.layers import linear
 from acvp.models.transform import Outcome, OutcomeHeads
@@ -30,9 +30,8 @@ class BaselineConfig:
     """What (pixel - mean) is divided by."""
 
     def __post_init__(self) -> None:
-        height, width, channels = self.frame
+        require_frame(self.frame)
         require_positive(actions=self.actions, pixel_scale=self.pixel_scale)
-        require_positive(height=height, width=width, channels=channels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ class MlpPredictor(HistoryPredictor):
         return functional.relu_(self.fc2(functional.relu_(self.fc1(frame.flatten(1)))))  # (N, D) → 400 → 2048
 
     def _transform(self, h_enc: Tensor, action: Tensor) -> Tensor:
-        return functional.relu_(self.fc3(torch.cat((h_enc, action), 1)))  # (N, 2048 + A) → 2048
+        return functional.relu_(self.fc3(torch.cat((h_enc, action.to(h_enc.dtype)), 1)))  # (N, 2048 + A) → 2048
 
     def _decode(self, h_dec: Tensor, like: Tensor) -> Tensor:
         pixels: Tensor = self.fc5(functional.relu_(self.fc4(h_dec)))  # 400 → (N, D)

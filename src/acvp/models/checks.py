@@ -33,6 +33,19 @@ def require_positive(**values: int | float) -> None:
             raise ConfigError(f"{name} is {value}; it must be above 0")
 
 
+def require_whole(**values: int) -> None:
+    """Refuse the first value that is not a whole number above zero, by name."""
+    for name, value in values.items():
+        if type(value) is not int or value < 1:
+            raise ConfigError(f"{name} is {value}; it must be a whole number above 0")
+
+
+def require_frame(frame: FrameShape) -> None:
+    """Refuse anything but three whole numbers above zero."""
+    if len(frame) != 3 or not all(type(side) is int and side > 0 for side in frame):
+        raise ConfigError(f"frame is {frame}; it must be (height, width, channels), whole numbers above 0")
+
+
 def check_frames(frames: Tensor, frame_shape: FrameShape, least: int) -> None:
     """Refuse anything but normalised float frames (B, T, C, H, W) with T of at least ``least``."""
     height, width, channels = frame_shape
@@ -79,8 +92,9 @@ def action_vectors(actions: Tensor, count: int, leading: tuple[int, ...]) -> Ten
 def _one_hot(actions: Tensor, count: int) -> Tensor:
     if actions.is_floating_point() or actions.dtype == torch.bool:
         raise InputTypeError(f"action indices are {actions.dtype}; pass integers below {count}, or vectors of {count}")
+    actions = actions.long()
     low, high = (int(limit) for limit in actions.aminmax()) if actions.numel() else (0, 0)
     if low < 0 or high >= count:
         worst = low if low < 0 else high
         raise ActionError(f"action {worst} is outside 0..{count - 1}: the predictor knows {count} actions")
-    return torch.nn.functional.one_hot(actions.long(), count).float()
+    return torch.nn.functional.one_hot(actions, count).float()

@@ -26,6 +26,8 @@ from acvp.models.predictor import Predictor
 WEIGHTS_NAME, CONFIG_NAME, CARD_NAME = "model.safetensors", "config.json", "README.md"
 FORMAT = 1
 FIELDS = {"format", "predictor", "about", "weights_sha256"}
+WRONG_FILES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What building a network from values that none of acvp's has can raise."""
 MAX_CONFIG = 2**20
 """Bytes; a configuration has a few thousand."""
 
@@ -60,7 +62,7 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
             predictor = build_predictor(config_from_dict(config["predictor"]))
         predictor.load_state_dict(_fitting(safetensors.torch.load(weights), predictor), assign=True)
         predictor.about = _about(config["about"])
-    except (safetensors.SafetensorError, RuntimeError, TypeError, ValueError, KeyError, OverflowError) as error:
+    except (*WRONG_FILES, safetensors.SafetensorError) as error:
         first = str(error).strip().replace("\n", " ")[:300]
         raise ConfigError(f"{CONFIG_NAME} and {WEIGHTS_NAME} do not make a predictor: {first}") from error
     return predictor.eval()

@@ -28,6 +28,8 @@ class Shareable(ModelHubMixin):
         Of the class it is called on, or ConfigError; `Predictor.from_pretrained` takes every kind.
         """
         folder = Path(pretrained_model_name_or_path)
+        if not folder.is_dir() and (folder.is_absolute() or len(folder.parts) != 2 or folder.parts[0] in (".", "..")):
+            raise ConfigError(f"{folder}: no such folder, and no name of a repository (owner/name) either")
         if not folder.is_dir():
             folder = Path(snapshot_download(str(pretrained_model_name_or_path), allow_patterns=[*WANTED], **options))
         return cls._from_folder(folder)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, require_positive
+from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
 from acvp.models.deconvolution import Deconvolution
 from acvp.models.layers import Pair, convolution, linear
 from acvp.models.stack import stack_sizes
@@ -48,7 +48,9 @@ class NetworkConfig:
     """Whether reward and end-of-episode logits are predicted too (the paper's future work)."""
 
     def __post_init__(self) -> None:
-        require_positive(actions=self.actions, context=self.context, hidden=self.hidden, pixel_scale=self.pixel_scale)
+        require_whole(actions=self.actions, context=self.context, hidden=self.hidden)
+        require_positive(pixel_scale=self.pixel_scale)
+        require_frame(self.frame)
         layers = len(self.channels)
         lengths = (len(self.kernels), len(self.pads), len(self.strides), len(self.decoder_channels) + 1)
         if layers == 0 or any(length != layers for length in lengths):

@@ -3,7 +3,9 @@
 Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N palette colours.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.models.checks import FrameError, FrameShape, InputTypeError
@@ -20,8 +22,9 @@ class Normaliser(nn.Module):
         self.scale = scale
         self.register_buffer("mean", torch.zeros(frame))
 
-    def set_mean(self, mean: Tensor) -> None:
+    def set_mean(self, mean: Tensor | NDArray[np.float32]) -> None:
         """Take the mean image (H, W, C), in pixel values 0..255, of a training set."""
+        mean = torch.as_tensor(mean)
         if mean.shape != self.mean.shape:
             raise FrameError(f"the mean image has shape {tuple(mean.shape)}, expected {tuple(self.mean.shape)}")
         self.mean.copy_(mean)
@@ -52,6 +55,10 @@ class Normaliser(nn.Module):
     def to_uint8(self, frames: Tensor) -> Tensor:
         """Return float frames (..., C, H, W) as uint8 (..., H, W, C), rounded and clamped to 0..255."""
         pixels = frames.float().movedim(-3, -1) * self.scale + self.mean
+        if not bool(pixels.isfinite().all()):
+            raise FrameError(
+                "the frames have pixels that are not finite numbers: the network diverged, or its input did"
+            )
         return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()
 
     def _normalise(self, pixels: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ class FactoredTransform(nn.Module):
 
     def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
         """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
-        h_dec: Tensor = self.decoded(self.encoded(h_enc) * self.action(action))  # equation 4
+        h_dec: Tensor = self.decoded(self.encoded(h_enc) * self.action(action.to(h_enc.dtype)))  # equation 4
         return h_dec
 
     def every_action(self, h_enc: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class TensorTransform(nn.Module):
 
     def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
         """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
-        return torch.einsum("bli,bl->bi", self._products(h_enc), action) + self.bias  # equation 3
+        return torch.einsum("bli,bl->bi", self._products(h_enc), action.to(h_enc.dtype)) + self.bias  # equation 3
 
     def every_action(self, h_enc: Tensor) -> Tensor:
         """Return h^dec (B, A, n) under each of the A one-hot actions."""
