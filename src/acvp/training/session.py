@@ -17,7 +17,7 @@ from acvp.checkpoint import CheckpointError, forget_after, newest_good
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.models import About, Predictor, build_predictor, compile_networks, predictor_files
+from acvp.models import About, Predictor, build_predictor, compile_networks, keep_freed_memory, predictor_files
 from acvp.runs import RunFolder, default_path, provenance
 from acvp.training.batches import TrainingData
 from acvp.training.config import TrainConfig
@@ -45,6 +45,7 @@ class Result:
 
 def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None = None) -> Result:
     """Train until the recipe is done; stops by signal and by divergence come back as exit codes."""
+    keep_freed_memory()
     data = TrainingData(store, recipe)
     fabric = make_fabric(config)
     run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
