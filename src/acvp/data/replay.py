@@ -27,7 +27,8 @@ def replay_game(store: EpisodeStore) -> Game:
     if store.info.policy.startswith("imported"):
         raise UserError(f"{store.path} was imported: it does not say how to make its game, so it cannot be replayed")
     settings = store.info.settings
-    module = settings.get("import_module")
+    named, _, bare = store.info.env_id.rpartition(":")
+    module = named or settings.get("import_module")
     if module is not None and module not in sys.modules:
         raise UserError(
             f"the game of {store.path} comes from the module {module!r}, and importing it runs its code; if you trust "
@@ -35,7 +36,7 @@ def replay_game(store: EpisodeStore) -> Game:
         )
     if settings.keys() != SETTINGS:
         raise UserError(f"{store.path}: its settings are {sorted(settings)}, those of a game are {sorted(SETTINGS)}")
-    return make_game(store.info.env_id, **settings)
+    return make_game(bare, **settings)
 
 
 def first_difference(episode: Episode, game: Game) -> str | None:
