@@ -356,18 +356,26 @@ def test_no_file_runs_code(trials: Trials, sound: Path, tmp_path: Path) -> None:
     assert canary.exists()
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"env_id": "acvp_evil:Game-v0", "policy": "acvp_evil:play"},
+        {"settings": {"import_module": "acvp_evil", "sticky": 0.0, "frame_skip": 1, "max_steps": None}},
+    ],
+)
 def test_a_store_that_names_a_module_does_not_run_it(
-    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: dict[str, Any]
 ) -> None:
-    """Reading never imports what store.json names; only `verify --replay`, which plays the game, does."""
-    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    """Neither reading nor replaying imports what store.json names: that takes the user's own --import."""
+    (tmp_path / "acvp_evil.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     folder = copy_of(sound, tmp_path / "store")
-    body = unseal((folder / "store.json").read_bytes())
-    named = {"env_id": "evil:Game-v0", "policy": "evil:play", "settings": {"import_module": "evil"}}
+    settings = {"import_module": None, "sticky": 0.0, "frame_skip": 1, "max_steps": None}
+    body = unseal((folder / "store.json").read_bytes()) | {"settings": settings}
     (folder / "store.json").write_bytes(seal(body | named))
     assert verdict(folder) == ""
-    assert "evil" not in sys.modules
+    assert main(["data", "verify", str(folder), "--replay"]) == 2
+    assert "acvp_evil" not in sys.modules
 
 
 if __name__ == "__main__":

@@ -168,9 +168,8 @@ def press_ctrl_c(process: subprocess.Popen[bytes]) -> set[int]:
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert errors.decode().splitlines() == [
-        "acvp: stopped; what was finished is kept, and the same command goes on from there"
-    ]
+    (line,) = errors.decode().splitlines()
+    assert line.startswith("acvp: stopped; ")
     assert_gone(helpers)
     return added(output)
 
