@@ -72,7 +72,8 @@ def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("model", LEARN)
 def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], model: str) -> None:
-    assert learned[model]["error"] < 0.65 * learned[model]["copy-last-frame"]
+    bound = 0.8 if model == "no-action" else 0.55  # it cannot know where the controlled object goes
+    assert learned[model]["error"] < bound * learned[model]["copy-last-frame"]
 
 
 @pytest.mark.parametrize("model", ["feedforward", "recurrent", "mlp"])
