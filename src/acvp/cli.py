@@ -251,7 +251,7 @@ def run_evaluate(config: EvaluateConfig) -> int:
 
     with _stages() as stage:
         body = evaluate_runs(config, acvp.load, stage)
-    for name, reason in body["left out"].items():
+    for name, reason in body["left_out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
     _print_results(horizon_tables(body), body, config.out or default_out(config.runs))
     return EXIT_OK

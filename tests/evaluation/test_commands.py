@@ -44,7 +44,7 @@ def check_files(out: Path) -> None:
     assert set(body["curves"]) == {"a", "b", "copy-last-frame", "mean-frame"}
     assert set(body["metrics"]) == set(METRICS)
     assert body["provenance"].keys() >= {"command", "commit", "machine", "seconds", "seed", "versions"}
-    assert "held out in training by every run" in body["test part"]
+    assert "held out in training by every run" in body["test_part"]
     for metric in METRICS:
         assert (out / "plots" / f"{metric}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (out / "plots" / f"{metric}.svg").read_bytes()
@@ -75,7 +75,7 @@ def test_counterfactual_writes_everything(
     assert "chance" in capsys.readouterr().out
     body = json.loads((out / "counterfactual.json").read_text())
     assert body["runs"]["copy-last-frame"]["accuracy"]["mean"] == pytest.approx(body["chance"]["mean"])
-    assert len(body["runs"]["a"]["accuracy by action"]["mean"]) == 5
+    assert len(body["runs"]["a"]["accuracy_by_action"]["mean"]) == 5
     assert {path.name for path in (out / "plots").glob("counterfactual*")} >= {
         "counterfactual.png", "counterfactual.svg", "counterfactual-0.png",
     }  # fmt: skip

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from acvp.evaluation.drawing import INK, LINE, canvas, enlarge, fitted, font
-from acvp.evaluation.plots import LIGHT, RUN_COLORS, caption, style
+from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 PANEL, GAP, SIDE, MOST = 168, 6, 120, 9
 """Pixels of an example's panel, between panels, for names beside them; futures shown at most."""
@@ -23,7 +23,7 @@ MANY = 8
 
 def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
     """Return bars of accuracy, over all futures and by action, with chance as a line across each group."""
-    figure = Figure(figsize=(5.2, 3.8), facecolor=colors["paper"])
+    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
     names = list(body["runs"])
     learned = [name for name in names if name not in body["baselines"]]
@@ -35,13 +35,13 @@ def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         shade = 1.0 if name in learned else 0.5 + 0.3 * (i % 2)
         axes.bar(places, mean, width * 0.92, color=color, alpha=shade, label=name)
         axes.vlines(places, low, high, colors["ink"], linewidth=0.8)
-    chance, *_ = _bars({"accuracy": body["chance"], "accuracy by action": body.get("chance by action")})
+    chance, *_ = _bars({"accuracy": body["chance"], "accuracy_by_action": body.get("chance_by_action")})
     middles = np.arange(len(chance))
     axes.hlines(chance, middles - 0.45, middles + 0.45, colors["ink"], linestyles="--", linewidth=1.2, label="chance")
     _finish(axes, body, len(chance), colors)
     text = (
         f"{body['accuracy']}. {body['plans']}; {body['states']} states of {body['episodes']} test episodes of "
-        f"{body['game']}, {body['different futures at a state']['mean']:.2g} different futures on average; bars: 95 %, "
+        f"{body['game']}, {body['different_futures']['mean']:.2g} different futures on average; bars: 95 %, "
         "bootstrap over episodes."
     )
     caption(figure, text, colors)
@@ -55,14 +55,12 @@ def _finish(axes: Axes, body: Mapping[str, Any], groups: int, colors: dict[str, 
     axes.set_ylabel("share of futures", color=colors["ink"])
     axes.set_ylim(0, 1.02)
     style(axes, colors)
-    axes.legend(
-        fontsize=8, frameon=False, labelcolor=colors["ink"], loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2
-    )
+    legend_below(axes, colors, 0.12 if groups < MANY else 0.28)
 
 
 def _bars(scores: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return means and bands, first over all futures, then by action where there is such a thing."""
-    by_action = scores.get("accuracy by action") or {"mean": [], "low": [], "high": []}
+    by_action = scores.get("accuracy_by_action") or {"mean": [], "low": [], "high": []}
     mean, low, high = (
         np.array([*scores["accuracy"][part], *by_action[part]], np.float64) for part in ("mean", "low", "high")
     )

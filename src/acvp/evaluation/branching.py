@@ -94,21 +94,21 @@ def _body(
     for name, scores in comparison.scores.items():
         runs[name] = {"accuracy": plain(scores.accuracy), "margin": plain(scores.margin), "error": plain(scores.error)}
         if config.sequences is None:
-            runs[name]["accuracy by action"] = plain(scores.by_plan)
+            runs[name]["accuracy_by_action"] = plain(scores.by_plan)
     info, how = part.store.info, f"{config.sequences} random sequences of {count(config.steps, 'action')}"
     body = {
         "game": info.env_id,
         "actions": list(info.action_meanings),
         "data": str(part.store.path),
-        "store digest": part.store.digest,
-        "test part": part.how,
+        "store_digest": part.store.digest,
+        "test_part": part.how,
         "plans": f"each action for {count(config.steps, 'decision')}" if config.sequences is None else how,
         "steps": config.steps,
         "states": len(comparison.futures),
-        "states asked for": config.states,
-        "states with one future only, left out": comparison.same,
-        "states where a plan ends the game, left out": comparison.ended,
-        "different futures at a state": {"mean": float(np.mean(comparison.futures)), "most": max(comparison.futures)},
+        "states_asked_for": config.states,
+        "states_with_one_future": comparison.same,
+        "states_where_a_plan_ends_the_game": comparison.ended,
+        "different_futures": {"mean": float(np.mean(comparison.futures)), "most": max(comparison.futures)},
         "episodes": len(used),
         "accuracy": "share of futures whose prediction is nearest (squared error over all frames, predictions clamped "
         "to 0..255) to the own true future; equal futures count once; mean over states",
@@ -120,7 +120,7 @@ def _body(
         "seed": config.seed,
     }
     if config.sequences is None:
-        body["chance by action"] = plain(comparison.chance_by_plan)
+        body["chance_by_action"] = plain(comparison.chance_by_plan)
     return body | few_episodes(len(used))
 
 

@@ -19,7 +19,7 @@ RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") 
 BASELINE_LINES = ("--", ":")
 LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
 DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
-SIZE, CAPTION_WIDTH = (5.2, 3.8), 96
+SIZE, CAPTION_WIDTH = (5.2, 4.3), 96
 
 
 def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
@@ -57,7 +57,13 @@ def _label(axes: Axes, metric: str, colors: dict[str, str]) -> None:
     axes.set_xlabel("steps ahead (decisions)", color=colors["ink"])
     axes.set_ylabel(f"{definition.unit}{better}", color=colors["ink"])
     style(axes, colors)
-    axes.legend(fontsize=8, frameon=False, labelcolor=colors["ink"])
+    legend_below(axes, colors)
+
+
+def legend_below(axes: Axes, colors: dict[str, str], away: float = 0.2) -> None:
+    """Put the legend under the axes, where it hides no curve."""
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -away), "borderaxespad": 0.0}
+    axes.legend(fontsize=8, frameon=False, labelcolor=colors["ink"], ncols=2, **place)
 
 
 def _fit(axes: Axes, metric: str) -> None:

@@ -47,7 +47,7 @@ class Evaluation:
         """Return everything as JSON can hold it."""
         return {
             **self.facts,
-            "left out": self.left_out,
+            "left_out": self.left_out,
             "metrics": {name: _described(name, self.formula(name)) for name in self.metrics},
             "baselines": list(self.baselines),
             "curves": _plain(self.curves),

@@ -82,16 +82,16 @@ def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: Evalua
         "scale": frame_scale(subject.view.gray),
         "palette": _keeps_colours(subject) and store.palette is not None,
         "data": str(store.path),
-        "store digest": store.digest,
-        "test part": part.how,
+        "store_digest": store.digest,
+        "test_part": part.how,
         "windows": len(places),
-        "windows asked for": config.windows,
-        "windows chosen": f"dealt in turns to the {episodes} test episodes that are long enough, then drawn uniformly "
+        "windows_asked_for": config.windows,
+        "windows_chosen": f"dealt in turns to the {episodes} test episodes that are long enough, then drawn uniformly "
         f"without replacement from each, seed {config.seed}",
         "context": outlook.context,
         "horizon": outlook.horizon,
-        "shuffled windows": len(outlook.shuffled()),
-        "shuffled actions": "those of another of these windows, in a random ring",
-        "fed back": "predictions as the network gives them, not clamped; metrics see them clamped to 0..255",
+        "shuffled_windows": len(outlook.shuffled()),
+        "shuffled_actions": "those of another of these windows, in a random ring",
+        "fed_back": "predictions as the network gives them, not clamped; metrics see them clamped to 0..255",
         "seed": config.seed,
     }

@@ -8,6 +8,8 @@ from typing import Any
 
 STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
 """Of the horizon, those that tables show."""
+MOST_WITH_BANDS = 4
+"""Columns of numbers with bands that a terminal has room for."""
 AT_STEPS = ("error", "gain")
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
@@ -21,11 +23,15 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def horizon_tables(body: Mapping[str, Any]) -> list[TextTable]:
-    """Return the tables of what evaluation.json holds: errors by step, everything at the last step."""
+def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> list[TextTable]:
+    """Return the tables of what evaluation.json holds: errors by step, everything at the last step.
+
+    Bands are left out where None is given and there are more subjects than a terminal has room for.
+    """
+    wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
-    by_step = [_by_step(body, metric, steps) for metric in AT_STEPS]
-    return [*by_step, _at_the_end(body)]
+    by_step = [_by_step(body, metric, steps, wide) for metric in AT_STEPS]
+    return [*by_step, _at_the_end(body, wide)]
 
 
 def counterfactual_table(body: Mapping[str, Any]) -> TextTable:
@@ -44,33 +50,34 @@ def shown_steps(horizon: int) -> list[int]:
     return sorted({step for step in STEPS if step < horizon} | {horizon})
 
 
-def _by_step(body: Mapping[str, Any], metric: str, steps: Sequence[int]) -> TextTable:
+def _by_step(body: Mapping[str, Any], metric: str, steps: Sequence[int], bands: bool) -> TextTable:
     described, names = body["metrics"][metric], list(body["curves"])
-    rows = tuple((str(step), *_row(body["curves"], names, metric, step - 1)) for step in steps)
-    return TextTable(f"{described['title']} ({described['unit']}), 95 % band", ("step", *names), rows)
+    rows = tuple((str(step), *_row(body["curves"], names, metric, step - 1, bands)) for step in steps)
+    title = f"{described['title']} ({described['unit']})" + (", 95 % band" if bands else "")
+    return TextTable(title, ("step", *names), rows)
 
 
-def _at_the_end(body: Mapping[str, Any]) -> TextTable:
+def _at_the_end(body: Mapping[str, Any], bands: bool) -> TextTable:
     names, horizon = list(body["curves"]), body["horizon"]
     rows = [
-        (described["title"], *_row(body["curves"], names, metric, horizon - 1))
+        (described["title"], *_row(body["curves"], names, metric, horizon - 1, bands))
         for metric, described in body["metrics"].items()
     ]
     totals = [total for total in TITLES if any(total in body["steps"][name] for name in names)]
-    rows += [(TITLES[total], *_row(body["steps"], names, total, 0)) for total in totals]
+    rows += [(TITLES[total], *_row(body["steps"], names, total, 0, bands)) for total in totals]
     return TextTable(f"Everything at step {horizon}", ("metric", *names), tuple(rows))
 
 
-def _row(curves: Mapping[str, Any], names: Sequence[str], metric: str, index: int) -> list[str]:
-    return [banded(curves[name][metric], index) if metric in curves[name] else "–" for name in names]
+def _row(curves: Mapping[str, Any], names: Sequence[str], metric: str, index: int, bands: bool) -> list[str]:
+    return [banded(curves[name][metric], index, bands) if metric in curves[name] else "–" for name in names]
 
 
-def banded(curve: Mapping[str, Sequence[float | None]], index: int) -> str:
+def banded(curve: Mapping[str, Sequence[float | None]], index: int, bands: bool = True) -> str:
     """Return a number of a curve with its band, such as 12.3 [11, 14]."""
     mean, low, high = (curve[part][index] for part in ("mean", "low", "high"))
     if mean is None:
         return "–"
-    band = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    band = "" if not bands or low is None or high is None else f" [{number(low)}, {number(high)}]"
     return number(mean) + band
 
 

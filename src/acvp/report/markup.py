@@ -27,7 +27,7 @@ nav a{margin-right:1rem;color:var(--accent);text-decoration:none;white-space:now
 .card span{color:var(--faint);font-size:.82rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(22rem,100%),1fr));gap:1rem}
 figure{margin:0;background:var(--card);border-radius:.5rem;padding:.5rem;overflow-x:auto}
-figure.wide{margin:.8rem 0}
+figure.wide{margin:.8rem 0;width:fit-content;max-width:100%}
 img,video{max-width:100%;height:auto;display:block;border-radius:.3rem}
 img.pixels{image-rendering:pixelated;max-width:none}
 figure.strip{max-height:40rem;overflow:auto;display:inline-block;max-width:100%}

@@ -79,10 +79,10 @@ def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
         markup.figure(_themed(lambda colors, m=metric: curve_figure(body, m, colors), body["metrics"][metric]["title"]))
         for metric in body["metrics"]
     ]
-    notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left out"].items()]
+    notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left_out"].items()]
     notes += [markup.text(f"Note: {body['note']}.", "note")] if "note" in body else []
     yield markup.section("curves", "Looking ahead", *notes, f'<div class="grid">{"".join(curves)}</div>')
-    yield markup.section("tables", "Tables", *(markup.table(each) for each in horizon_tables(body)))
+    yield markup.section("tables", "Tables", *(markup.table(each) for each in horizon_tables(body, bands=True)))
     if films:
         yield markup.section("strips", "Film strips", *(_strips(sources.folder, film) for film in films))
 
@@ -131,12 +131,12 @@ def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
 def _run(run: RunSource) -> str:
     parts = []
     if run.about:
-        parts.append(markup.facts({name: _listed(value) for name, value in run.about.items()}))
+        parts.append(markup.facts(_plain(run.about)))
     if training_figure(run.metrics) is not None:
         figure = _themed(lambda colors: training_figure(run.metrics, colors), f"training of {run.name}")
         parts.append(f'<div class="grid">{markup.figure(figure)}</div>')
-    for start in run.starts:
-        parts.append(markup.facts({"command": " ".join(start["command"]), **_but(start, "command")}))
+    parts += [markup.facts(_plain(start)) for start in run.starts]
+    parts.append(markup.facts(_compute(run)))
     parts.append(markup.folded("configuration", markup.source(json.dumps(run.config, indent=1, ensure_ascii=False))))
     return markup.section(f"run-{run.name}", f"Run {run.name}", *parts)
 
@@ -146,9 +146,7 @@ def _provenance(sources: Sources) -> str:
     for title, body in (("Evaluation", sources.evaluation), ("Counterfactual futures", sources.counterfactual)):
         if body is not None:
             told = {name: value for name, value in body.items() if isinstance(value, str | int | float)}
-            origin = dict(body["provenance"])
-            origin["command"] = " ".join(origin["command"])
-            parts += [markup.heading(title), markup.facts(origin | told)]
+            parts += [markup.heading(title), markup.facts(_plain(body["provenance"] | told))]
     if sources.evaluation:
         formulas = {each["title"]: each["formula"] for each in sources.evaluation["metrics"].values()}
         parts += [markup.heading("What the numbers mean"), markup.facts(formulas)]
@@ -164,9 +162,18 @@ def _svg(figure: Figure) -> bytes:
     return image(figure, "svg")
 
 
-def _listed(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _compute(run: RunSource) -> dict[str, Any]:
+    """Return what the training has cost so far."""
+    seconds = [line["seconds"] for line in run.metrics if "seconds" in line]
+    told = {"updates": max((line.get("step", 0) for line in run.metrics), default=0)}
+    return told | ({"minutes of training": number(seconds[-1] / 60)} if seconds else {})
 
 
-def _but(values: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != name}
+def _plain(values: dict[str, Any]) -> dict[str, str]:
+    return {name.replace("_", " "): _listed(name, value) for name, value in values.items()}
+
+
+def _listed(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    return (" " if name == "command" else ", ").join(map(str, value)) if isinstance(value, list) else str(value)

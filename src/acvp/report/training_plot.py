@@ -8,9 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from acvp.evaluation.plots import LIGHT, RUN_COLORS, caption, style
-
-SIZE = (5.2, 3.8)
+from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 
 def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str] = LIGHT) -> Figure | None:
@@ -29,7 +27,7 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
     axes.set_ylabel("squared error, sum over a frame", color=colors["ink"])
     axes.set_ylim(bottom=0)
     style(axes, colors)
-    axes.legend(fontsize=8, frameon=False, labelcolor=colors["ink"])
+    legend_below(axes, colors)
     text = (
         "Squared error of (pixel − mean)/scale summed over a frame, predictions not clamped; dotted: copy-last-frame."
     )
@@ -42,4 +40,4 @@ def _draw(
 ) -> None:
     there = [each for each in lines if horizon in each[part]]
     steps, values = [each["step"] for each in there], [each[part][horizon] for each in there]
-    axes.plot(steps, values, line, color=color, linewidth=1.4, marker="." if line == "-" else None, label=label)
+    axes.plot(steps, values, line, color=color, linewidth=1.4, marker=".", label=label)
