@@ -126,7 +126,7 @@ def test_memory_does_not_grow_with_windows_or_horizon(toy_part: HeldOutPart) -> 
 def test_a_store_without_a_game_leaves_the_object_out(answers: HeldOutPart) -> None:
     found = evaluate([as_subject("truth", Answers())], answers, config(answers))
     assert "object_distance" not in found.metrics
-    assert "unknown environment" in next(iter(found.left_out.values()))
+    assert "settings" in next(iter(found.left_out.values()))
 
 
 def test_a_diverged_prediction_counts_as_black(toy_part: HeldOutPart) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.objects import ObjectFinder, find_positions
 from acvp.evaluation.places import HeldOutPart, Place
+from acvp.evaluation.replays import replay
 
 MEAN = np.full((60, 80, 3), 50, np.float32)
 FINDER = ObjectFinder((60, 80), MEAN)
@@ -64,6 +68,15 @@ def test_positions_come_from_replaying_the_store(toy: EpisodeStore) -> None:
         np.testing.assert_allclose(found[0][t], player.mean(0))
 
 
+def test_a_game_that_plays_differently_is_refused(toy: EpisodeStore) -> None:
+    with make_game("toy", max_steps=5) as game:
+        with pytest.raises(UserError, match="ends at frame 5; acvp data verify --replay"):
+            list(replay(toy[0], game))
+        with pytest.raises(UserError, match="frame 0 of the game played again is not the stored one"):
+            other = replace(toy[0], header=replace(toy[0].header, seed=toy[0].header.seed + 1))
+            list(replay(other, game))
+
+
 def test_a_store_without_a_game_has_no_positions(answers: HeldOutPart) -> None:
-    with pytest.raises(UserError, match="unknown environment"):
+    with pytest.raises(UserError, match="settings"):
         find_positions(answers.store, [Place(0, 0)], 5)

@@ -55,9 +55,9 @@ def test_the_training_store_gives_what_every_run_held_out(store: EpisodeStore) -
 
 
 def test_runs_without_a_common_test_episode_are_refused(store: EpisodeStore) -> None:
-    splits = {seed: set(split_positions(store, test_fraction=0.1, seed=seed)[1]) for seed in range(20)}
+    splits = {seed: set(split_positions(store, test_fraction=0.3, seed=seed)[1]) for seed in range(20)}
     other = next(seed for seed in splits if not splits[seed] & splits[0])
-    trained = [Trained(digest=store.digest, test_fraction=0.1, seed=seed) for seed in (0, other)]
+    trained = [Trained(digest=store.digest, test_fraction=0.3, seed=seed) for seed in (0, other)]
     with pytest.raises(UserError, match="no held-out episode in common"):
         held_out_part(store, trained, None)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from tyro.conf import arg
 
 from acvp.errors import UserError
 
@@ -45,6 +47,8 @@ class EvaluateConfig:
     """Also a strip of a part of the frame, ROWxCOL+HEIGHT+WIDTH in the view's pixels, such as 90x40+28+28."""
     seed: int = 0
     """Windows, shuffled actions and bootstrap follow from it."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one: do so only if you trust it."""
     device: Device = "auto"
     """Where to compute."""
 
@@ -84,6 +88,8 @@ class CounterfactualConfig:
     """Futures sampled at each state, of --steps random actions each; None: one future for each action."""
     seed: int = 0
     """States and sampled sequences follow from it."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one: do so only if you trust it."""
     device: Device = "auto"
     """Where to compute."""
 
