@@ -14,6 +14,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.data.writer import open_writer
 from acvp.evaluation.definitions import METRICS
+from acvp.evaluation.subjects import training_of
 from acvp.models import About
 from tests.evaluation.predictors import small_network
 from tests.evaluation.runs import make_run
@@ -143,6 +144,20 @@ def test_no_codec(
     told = mistake(["evaluate", "--runs", str(run), "--data", str(toy.path)], capsys)
     assert "--video-formats gif" in told
     assert not (run / "evaluation.json").exists()  # found out before the long work
+
+
+def test_a_predictor_alone_is_not_tested_on_what_it_was_trained_on(
+    tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predictor = small_network(toy)
+    assert predictor.about is not None
+    predictor.about = replace(predictor.about, data=f"1,000 frames, store digest {toy.digest[:16]}")
+    run = make_run(tmp_path / "a", toy, predictor=predictor)
+    trained = training_of(run / "predictor")
+    assert trained == training_of(run)  # a part of a run knows its split
+    bare = (run / "predictor").rename(tmp_path / "bare")
+    told = mistake(["evaluate", "--runs", str(bare), "--data", str(toy.path)], capsys)
+    assert "does not say which episodes were held out" in told
 
 
 def test_other_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from acvp.evaluation.places import HeldOutPart, held_out_part
 from acvp.evaluation.plots import curve_figure, image
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.studio import Studio
-from acvp.evaluation.subjects import Subject, training_of
+from acvp.evaluation.subjects import Subject, refuse_unknown_split, training_of
 from acvp.models import Predictor
 from acvp.runs import provenance
 
@@ -50,8 +50,10 @@ def open_runs(
     """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
     store = EpisodeStore.open(data)
     subjects = [as_subject(path, load(path), device) for path in runs]
-    reference = None if trained_on is None else EpisodeStore.open(trained_on)
-    return subjects, held_out_part(store, [training_of(path) for path in runs], reference)
+    trained = [training_of(path) for path in runs]
+    for subject, each in zip(subjects, trained, strict=True):
+        refuse_unknown_split(subject, each, store)
+    return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore.open(trained_on))
 
 
 def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:

@@ -118,10 +118,22 @@ def _size(subject: Subject) -> str:
     return "×".join(str(side) for side in subject.predictor.config.frame)
 
 
+def refuse_unknown_split(subject: Subject, trained: Trained | None, store: EpisodeStore) -> None:
+    """Refuse a bare predictor on the store it was trained on: nothing says which episodes it has not seen."""
+    about = subject.predictor.about
+    if trained is None and about is not None and store.digest[:16] in about.data:
+        raise UserError(
+            f"{subject.name} was trained on {store.path} and does not say which episodes were held out: name its run's "
+            "folder, or pass another store as --data"
+        )
+
+
 def training_of(path: Path) -> Trained | None:
-    """Return what a run folder says about its training data; None for a bare predictor."""
-    if not (path / "checkpoints").is_dir():
+    """Return what the run that a folder is, or is part of, says about its training data; None for a bare predictor."""
+    own = path.resolve()
+    run = next((each for each in (own, *own.parents[:2]) if (each / "checkpoints").is_dir()), None)
+    if run is None:
         return None
-    config = RunFolder(path).read_config()
+    config = RunFolder(run).read_config()
     recipe = config["recipe"]
     return Trained(digest=config["store"], test_fraction=recipe["test_fraction"], seed=recipe["seed"])
