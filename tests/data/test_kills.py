@@ -14,8 +14,10 @@ import numpy as np
 import psutil
 import pytest
 
-from acvp.data.collect import CollectConfig, collect
+from acvp.data.collect import CollectConfig, collect, make_player
 from acvp.data.verify import verify
+from acvp.data.workers import WorkerProcesses
+from acvp.errors import UserError
 from tests.faults import (
     TELLING_ID,
     Trap,
@@ -208,6 +210,18 @@ def test_a_killed_worker_is_said_in_one_line(tmp_path: Path) -> None:
     (line,) = errors.decode().splitlines()
     assert line.startswith("acvp: a worker process died (exit code -9); run again to go on")
     assert added(output) <= assert_nothing_wrong(tmp_path)
+
+
+def test_a_worker_killed_while_it_waits_is_said_too() -> None:
+    workers = WorkerProcesses(make_player, None, 1)  # it is never asked to play
+    try:
+        idle = workers._workers[0].process
+        idle.kill()
+        idle.join()
+        with pytest.raises(UserError, match=r"a worker process died \(exit code -9\)"):
+            workers.submit(0)
+    finally:
+        workers.close()
 
 
 def test_the_checks_see_a_lost_episode(tmp_path: Path, never_killed: dict[str, bytes]) -> None:

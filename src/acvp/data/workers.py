@@ -73,7 +73,10 @@ class WorkerProcesses:
 
     def submit(self, number: int) -> None:
         worker = next(worker for worker in self._workers if not worker.busy)
-        worker.pipe.send_bytes(str(number).encode())
+        try:
+            worker.pipe.send_bytes(str(number).encode())
+        except OSError as error:
+            raise _died(worker) from error
         worker.busy = True
 
     def collect(self) -> list[Episode]:
@@ -92,17 +95,21 @@ class WorkerProcesses:
         try:
             kind, data = worker.pipe.recv_bytes(1), worker.pipe.recv_bytes()
         except (EOFError, OSError) as error:
-            worker.process.join()
-            raise UserError(
-                f"a worker process died (exit code {worker.process.exitcode}); run again to go on. In a "
-                'script of your own, call collect below `if __name__ == "__main__":`, for workers import the script'
-            ) from error
+            raise _died(worker) from error
         worker.busy = False
         if kind == b"e":
             raise UserError(data.decode())
         if kind == b"x":
             raise RuntimeError(f"in a worker process:\n{data.decode()}")
         return parse(data)
+
+
+def _died(worker: _Process) -> UserError:
+    worker.process.join()
+    return UserError(
+        f"a worker process died (exit code {worker.process.exitcode}); run again to go on. In a "
+        'script of your own, call collect below `if __name__ == "__main__":`, for workers import the script'
+    )
 
 
 @contextmanager
