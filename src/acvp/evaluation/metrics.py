@@ -28,6 +28,7 @@ class TrueStep:
 
     frames: Tensor  # (B, C, H, W), pixel values
     moved: Tensor  # (B, 1, H, W), 1 where the frame differs from the one before
+    moved_values: NDArray[np.float64]  # (B,), how many values the pixels that moved have
     blurred: Blurred
     targets: list[Target | None] | None
 
@@ -54,7 +55,7 @@ class FrameMetrics:
         if self.finder is not None and positions is not None:
             pairs = zip(frames.astype(np.float32), positions.tolist(), strict=True)
             targets = [self.finder.target(frame, position) for frame, position in pairs]
-        return TrueStep(pixels, moved, self._ssim.blur(pixels), targets)
+        return TrueStep(pixels, moved, _sum(moved) * pixels.shape[1], self._ssim.blur(pixels), targets)
 
     def error(self, truth: Tensor, predicted: Tensor) -> NDArray[np.float64]:
         """Return the squared error (B,) in the paper's scale."""
@@ -65,7 +66,7 @@ class FrameMetrics:
         squared = (predicted - step.frames).square()
         total = _sum(squared)
         mse = total / squared[0].numel()
-        moved, moving = _sum(step.moved) * squared.shape[1], _sum(squared * step.moved)
+        moved, moving = step.moved_values, _sum(squared * step.moved)
         values = {
             "error": total / self.scale**2,
             "mse": mse,
@@ -92,4 +93,4 @@ def as_pixels(frames: NDArray[np.uint8]) -> Tensor:
 
 
 def _sum(values: Tensor) -> NDArray[np.float64]:
-    return values.flatten(1).sum(1, dtype=torch.float64).numpy()
+    return values.flatten(1).sum(1).double().numpy()

@@ -1,4 +1,4 @@
-"""Structural similarity as products with banded matrices: what torchmetrics computes, at a tenth of the time.
+"""Structural similarity with OpenCV's Gaussian filter: what torchmetrics computes, in a fraction of the time.
 
 Shapes: B frames, C channels, H height, W width.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import cv2
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,45 +19,41 @@ MIDDLE = 128.0
 
 
 class Blurred(NamedTuple):
-    """Local mean and variance of frames."""
+    """Local statistics of frames, (B, C, H, W) each."""
 
-    shifted: Tensor  # (B, C, H, W): pixel values − MIDDLE
-    mean: Tensor  # (B, C, H, W), of the shifted values
-    variance: Tensor  # (B, C, H, W)
+    shifted: Tensor
+    """Pixel values − MIDDLE."""
+    mean: Tensor
+    """Of the shifted values."""
+    level: Tensor
+    """Of the pixel values."""
+    variance: Tensor
 
 
 class Ssim:
     """SSIM of frames of one size, reflected at their edges; the window shrinks for frames that are smaller than it."""
 
     def __init__(self, height: int, width: int) -> None:
-        side = min(SIDE, 2 * min(height, width) - 1)
-        self._rows, self._columns = _band(height, side), _band(width, side).T.contiguous()  # (H, H), (W, W)
+        self._side = min(SIDE, 2 * min(height, width) - 1)
 
     def blur(self, frames: Tensor) -> Blurred:
         """Return the local statistics of frames (B, C, H, W) in pixel values."""
         shifted = frames - MIDDLE
         mean = self._filter(shifted)
-        return Blurred(shifted, mean, (self._filter(shifted.square()) - mean.square()).clamp_(min=0))
+        variance = self._filter(shifted.square()).addcmul_(mean, mean, value=-1).clamp_(min=0)
+        return Blurred(shifted, mean, mean + MIDDLE, variance)
 
     def compare(self, a: Blurred, b: Blurred) -> Tensor:
         """Return the similarity (B,) of frames."""
-        covariance = self._filter(a.shifted * b.shifted) - a.mean * b.mean
-        mean_a, mean_b = a.mean + MIDDLE, b.mean + MIDDLE
-        above = (2 * mean_a * mean_b + C1) * (2 * covariance + C2)
-        below = (mean_a.square() + mean_b.square() + C1) * (a.variance + b.variance + C2)
-        return (above / below).flatten(1).mean(1, dtype=torch.float64)
+        covariance = self._filter(a.shifted * b.shifted).addcmul_(a.mean, b.mean, value=-1)
+        above = (a.level * b.level).mul_(2).add_(C1).mul_(covariance.mul_(2).add_(C2))
+        levels = a.level.square().addcmul_(b.level, b.level).add_(C1)
+        below = levels.mul_((a.variance + b.variance).add_(C2))
+        return above.div_(below).flatten(1).mean(1, dtype=torch.float64)
 
     def _filter(self, frames: Tensor) -> Tensor:
-        return self._rows @ frames @ self._columns
-
-
-def _band(size: int, side: int) -> Tensor:
-    """Return the matrix (size, size) that blurs along one axis."""
-    distance = torch.arange(side) - side // 2
-    weights = torch.exp(-(distance / SIGMA).square() / 2)
-    band = torch.zeros(size, size)
-    for row in range(size):
-        for offset, weight in zip(distance.tolist(), (weights / weights.sum()).tolist(), strict=True):
-            column = abs(row + offset)
-            band[row, min(column, 2 * (size - 1) - column)] += weight
-    return band
+        planes = frames.contiguous().numpy().reshape(-1, *frames.shape[-2:])  # (B·C, H, W)
+        blurred = np.empty_like(planes)
+        for plane, out in zip(planes, blurred, strict=True):
+            cv2.GaussianBlur(plane, (self._side, self._side), SIGMA, dst=out, borderType=cv2.BORDER_REFLECT_101)
+        return torch.from_numpy(blurred).view(frames.shape)
