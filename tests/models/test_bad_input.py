@@ -90,3 +90,13 @@ def test_forward_refuses_windows_that_do_not_fit(name: str) -> None:
         predictor(frames, actions[:1], predict=2)
     with pytest.raises(FrameError, match="predict is 0"):
         predictor(frames, actions, predict=0)
+
+
+def test_a_spoilt_network_is_not_shown_as_black_frames() -> None:
+    predictor = small_predictor("feedforward")
+    with torch.no_grad():
+        next(predictor.parameters()).fill_(float("nan"))
+    height, width, channels = predictor.config.frame
+    frames = np.zeros((predictor.context, height, width, channels), np.uint8)
+    with pytest.raises(FrameError, match="step 1 has pixels that are not finite numbers"):
+        rollout(predictor, frames, np.zeros(2, np.int64))

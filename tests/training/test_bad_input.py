@@ -92,7 +92,7 @@ def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer_store(tmp_path / "short", [3, 4, 5, 6, 60, 60, 60, 3])
+    answer_store(tmp_path / "short", [3] * 10 + [60] * 10)
     assert main([*SMOKE, "--data", str(tmp_path / "short"), "--run", str(tmp_path / "run")]) == 0
     assert "episodes are shorter than its 5 frames and left out" in capsys.readouterr().err
     answer_store(tmp_path / "shorter", [3] * 6)

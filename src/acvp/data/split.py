@@ -37,12 +37,12 @@ def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0)
 
 
 def _draw(store: EpisodeStore, plays: dict[str, list[int]], test_fraction: float, seed: int) -> list[int]:
-    """Plays in the order of their hash, as long as they fit into the test part's share; the shortest if none does."""
+    """Plays in the order of their hash, each that brings test nearer to its share; the shortest if none does."""
     frames = {play: sum(store.entries[i].frames for i in positions) for play, positions in plays.items()}
     drawn: list[str] = []
     left = test_fraction * store.frames
     for play in sorted(plays, key=lambda play: hashlib.sha256(f"{seed}:{play}".encode()).hexdigest()):
-        if frames[play] <= left and len(drawn) < len(plays) - 1:
+        if abs(left - frames[play]) < abs(left) and len(drawn) < len(plays) - 1:
             drawn.append(play)
             left -= frames[play]
     return [i for play in drawn or [min(frames, key=lambda play: frames[play])] for i in plays[play]]

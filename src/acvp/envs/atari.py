@@ -65,7 +65,7 @@ class AtariGame(Game):
             settings=settings,
             limit=limit,
         )
-        self._limit = limit or MAX_EMULATOR_FRAMES // self._skip
+        self.limit = limit or MAX_EMULATOR_FRAMES // self._skip
         self.versions["ale-py"] = version("ale-py")
         self._first_moment = self._payload()
         self._ale.act(ale_py.Action.NOOP)

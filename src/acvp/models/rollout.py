@@ -34,8 +34,14 @@ def _rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[A
     vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
     real = torch.from_numpy(np.ascontiguousarray(frames[:, -predictor.context :])).to(device)
     state = predictor.observe(normaliser.to_float(real))
-    steps = imagine(predictor, state, vectors)
-    return np.stack([normaliser.to_uint8(frame).numpy(force=True) for frame, _ in steps], 1)  # (B, K, H, W, C)
+    predicted = []
+    for step, (frame, _) in enumerate(imagine(predictor, state, vectors), 1):
+        if not bool(frame.isfinite().all()):
+            raise FrameError(
+                f"step {step} has pixels that are not finite numbers: the network or its actions are spoilt"
+            )
+        predicted.append(normaliser.to_uint8(frame).numpy(force=True))
+    return np.stack(predicted, 1)  # (B, K, H, W, C)
 
 
 def _check(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> None:
