@@ -77,4 +77,8 @@ def test_merged_palette_keeps_first_appearances_and_translates() -> None:
     assert translation(a, merged) is None
     table = translation(b, merged)
     assert table is not None
-    assert list(table[:2]) == [2, 3]
+    assert list(table.table[:2]) == [2, 3]
+    assert table.first_change == 0
+    partly = translation(unpack_colors([1, 2, 4]), merged)
+    assert partly is not None
+    assert partly.first_change == 2

@@ -8,8 +8,9 @@ Shapes: H height, W width, K colours.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +44,8 @@ class PaletteEncoder:
         # Tables from colour or key to index + 1; 0 is unknown, so that the large one costs nothing until it is touched.
         self._by_color: NDArray[np.int16] | None = None
         self._by_key = np.zeros(256, np.int16)
+        # From key to index in one fast pass; the last index may also mean unknown and leads to the slow way.
+        self._quick = np.full(256, MAX_COLORS - 1, np.uint8)
 
     @property
     def palette(self) -> Palette:
@@ -53,12 +56,18 @@ class PaletteEncoder:
         if self._by_color is not None:
             self._by_color[list(self._index_of)] = 0  # cheaper than clearing 2²⁴ entries
         self._by_key[:] = 0
+        self._quick[:] = MAX_COLORS - 1
         self._index_of = {}
 
     def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
         """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colours apart (fast)."""
         if keys is not None:
-            return self._look_up(self._by_key, keys, frame)
+            indices = np.asarray(cv2.LUT(keys, self._quick), np.uint8)
+            if indices.max() < MAX_COLORS - 1:
+                return indices
+            found = self._look_up(self._by_key, keys, frame)
+            self._quick = np.where(self._by_key > 0, self._by_key - 1, MAX_COLORS - 1).astype(np.uint8)
+            return found
         if self._by_color is None:
             self._by_color = np.zeros(1 << 24, np.int16)
         return self._look_up(self._by_color, pack_colors(frame), frame)
@@ -88,13 +97,23 @@ def merge_palettes(palettes: list[Palette]) -> Palette:
     return unpack_colors(list(order))
 
 
-def translation(source: Palette, target: Palette) -> bytes | None:
-    """The 256-byte table from indices in `source` to indices in `target`; None where nothing changes."""
+class Translation(NamedTuple):
+    """From the indices of one palette to those of another."""
+
+    table: bytes
+    """256 bytes, for bytes.translate."""
+    first_change: int
+    """Indices below this one stay what they are."""
+
+
+def translation(source: Palette, target: Palette) -> Translation | None:
+    """From indices in `source` to indices in `target`; None where nothing changes."""
     index_in_target = {c: i for i, c in enumerate(pack_colors(target).tolist())}
     table = [index_in_target[c] for c in pack_colors(source).tolist()]
-    if table == list(range(len(table))):
+    changes = [i for i, index in enumerate(table) if i != index]
+    if not changes:
         return None
-    return bytes(table) + bytes(MAX_COLORS - len(table))
+    return Translation(bytes(table) + bytes(MAX_COLORS - len(table)), changes[0])
 
 
 def colorize(indices: Indices, palette: Palette) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.palette import Palette, translation
+from acvp.data.palette import Palette, Translation, translation
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.errors import UserError
@@ -70,7 +70,7 @@ class Windows:
                 f"{store.path}: none of its {len(store)} episodes has the {window.length} frames of a window "
                 f"({window.context} given, {window.horizon} predicted); the longest has {longest}"
             )
-        self._tables: dict[int, bytes | None] = {}
+        self._tables: dict[int, Translation | None] = {}
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -121,8 +121,8 @@ class Windows:
         if position not in self._tables and episode.palette is not None:
             self._tables[position] = translation(episode.palette, palette)
         table = self._tables[position]
-        if table is not None:
-            out[:] = np.frombuffer(out.tobytes().translate(table), np.uint8).reshape(out.shape)
+        if table is not None and out.max() >= table.first_change:
+            out[:] = np.frombuffer(out.tobytes().translate(table.table), np.uint8).reshape(out.shape)
 
 
 def stream(
