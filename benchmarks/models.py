@@ -346,7 +346,7 @@ def report(result: dict[str, Any]) -> None:
 def main() -> None:
     """Run every case, or one of them in this process, and write or print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each case")
+    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each case")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, frames and actions")
     parser.add_argument("--only", choices=[case.name for case in CASES], help="one case, nothing written")
     parser.add_argument("--who", choices=["ours", "plain"], help="with --only: be the worker of this side")
