@@ -29,8 +29,8 @@ from acvp.data.windows import Window, Windows
 from benchmarks.provenance import write_results
 
 GAMES = ("seaquest", "space_invaders", "freeway", "qbert", "ms_pacman")
-FRAMES, SEED, REPEATS = 20_000, 1, 2
-WINDOW, BATCH, ROUNDS = Window(4, 12), 32, 7
+FRAMES, SEED, REPEATS = 20_000, 1, 1
+WINDOW, BATCH, ROUNDS = Window(4, 12), 32, 3
 
 
 def main() -> None:
