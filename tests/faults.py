@@ -214,7 +214,20 @@ def start(arguments: list[str], **mishap: Any) -> subprocess.Popen[bytes]:
     """Start an acvp command in a process of its own, in which `mishap` (see `main`) happens."""
     command = [sys.executable, "-m", "tests.faults", json.dumps(mishap, default=asdict), *arguments]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
+        preexec_fn=_hear_interrupts,
+    )
+
+
+def _hear_interrupts() -> None:
+    """Undo what a background job inherits: that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def added(output: bytes) -> set[int]:
