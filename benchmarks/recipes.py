@@ -43,7 +43,23 @@ def two_phases(recipe: Recipe, share: float, first: dict[str, Any], second: dict
     )
 
 
+def shared(recipe: Recipe) -> Recipe:
+    """The recipe with a transformation that starts as one map for all actions."""
+    return replace(recipe, predictor=replace(recipe.predictor, start="shared"))  # type: ignore[call-arg]
+
+
+def paper_start(recipe: Recipe) -> Recipe:
+    """The recipe with the transformation of appendix A."""
+    return replace(recipe, predictor=replace(recipe.predictor, start="paper"))  # type: ignore[call-arg]
+
+
 TRIALS = {
+    "cpu": lambda r: r,
+    "cpu, start paper": paper_start,
+    "cpu, start shared": shared,
+    "cpu, start shared, batch 8": lambda r: shared(
+        replace(r, phases=tuple(replace(phase, batch_size=8) for phase in r.phases))
+    ),
     "Adam 3e-4, 1-step": lambda r: one_step(r, lr=3e-4),
     "Adam 1e-3, 1-step": lambda r: one_step(r, lr=1e-3),
     "Adam 1e-4, 1-step": lambda r: one_step(r, lr=1e-4),

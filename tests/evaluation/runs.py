@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from acvp.data.split import split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB, View
 from acvp.durable import make_folder, write_atomic
@@ -20,7 +21,10 @@ def make_run(
     run = RunFolder(path)
     with run.writing():
         recipe = {"name": "smoke", "seed": seed, "test_fraction": 0.4, "view": view.name}
-        run.write_config({"recipe": recipe, "store": store.digest, "data": store.info.env_id})
+        held_out = split_positions(store, test_fraction=0.4, seed=seed)[1]
+        run.write_config(
+            {"recipe": recipe, "store": store.digest, "data": store.info.env_id, "held_out": held_out}
+        )
         run.note_start()
         run.add_metrics({"kind": "train", "step": 25, "loss": 3.0})
         for step, error in ((50, 2.0), (100, 1.5)):

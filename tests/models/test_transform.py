@@ -1,7 +1,9 @@
 """The transformations are the paper's equations, for one-hot and for continuous actions."""
 
+import pytest
 import torch
 
+from acvp.models import ConfigError, FeedforwardConfig
 from acvp.models.transform import FactoredTransform, NoActionTransform, OutcomeHeads, TensorTransform
 from tests.models.small_predictors import seeded
 
@@ -64,3 +66,18 @@ def test_outcome_heads_read_the_transformed_feature() -> None:
     outcome = heads(H_ENC)
     torch.testing.assert_close(outcome.reward, H_ENC @ heads.reward.weight.T)
     torch.testing.assert_close(outcome.end, H_ENC @ heads.end.weight[0])
+
+
+def test_a_shared_start_is_nearly_the_same_map_for_every_action() -> None:
+    shared = FactoredTransform(64, A, 64, seeded(2), factor_bias=True, shared=True)
+    paper = FactoredTransform(64, A, 64, seeded(2), factor_bias=True)
+    h_enc = torch.randn(B, 64, generator=seeded(3))
+    spread = {start: transform.every_action(h_enc) for start, transform in (("shared", shared), ("paper", paper))}
+    variation = {start: float(h.var(1).sum() / h.square().mean(1).sum()) for start, h in spread.items()}
+    assert variation["shared"] < 0.05
+    assert variation["paper"] > 0.5
+
+
+def test_a_shared_start_needs_the_bias_that_carries_it() -> None:
+    with pytest.raises(ConfigError, match="needs the factored transform with factor_bias"):
+        FeedforwardConfig(actions=A, start="shared", factor_bias=False)

@@ -41,11 +41,11 @@ class PaletteEncoder:
 
     def __init__(self) -> None:
         self._index_of: dict[int, int] = {}
-        # Tables from colour or key to index + 1; 0 is unknown, so that the large one costs nothing until it is touched.
+        # From colour to index + 1; 0 is unknown, so that the table costs nothing until it is touched.
         self._by_color: NDArray[np.int16] | None = None
-        self._by_key = np.zeros(256, np.int16)
-        # From key to index in one fast pass; the last index may also mean unknown and leads to the slow way.
-        self._quick = np.full(256, MAX_COLORS - 1, np.uint8)
+        # From key to index in one fast pass; the last index may also mean unknown and leads to a closer look.
+        self._by_key = np.full(256, MAX_COLORS - 1, np.uint8)
+        self._key_known = np.zeros(256, np.bool_)
 
     @property
     def palette(self) -> Palette:
@@ -55,40 +55,43 @@ class PaletteEncoder:
         """Begin a new episode with an empty palette."""
         if self._by_color is not None:
             self._by_color[list(self._index_of)] = 0  # cheaper than clearing 2²⁴ entries
-        self._by_key[:] = 0
-        self._quick[:] = MAX_COLORS - 1
+        self._by_key[:] = MAX_COLORS - 1
+        self._key_known[:] = False
         self._index_of = {}
 
     def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
         """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colours apart (fast)."""
         if keys is not None:
-            indices = np.asarray(cv2.LUT(keys, self._quick), np.uint8)
-            if indices.max() < MAX_COLORS - 1:
-                return indices
-            found = self._look_up(self._by_key, keys, frame)
-            self._quick = np.where(self._by_key > 0, self._by_key - 1, MAX_COLORS - 1).astype(np.uint8)
-            return found
+            indices = np.asarray(cv2.LUT(keys, self._by_key), np.uint8)
+            if indices.max() == MAX_COLORS - 1 and self._learn_keys(keys, keys[indices == MAX_COLORS - 1], frame):
+                indices = np.asarray(cv2.LUT(keys, self._by_key), np.uint8)
+            return indices
         if self._by_color is None:
             self._by_color = np.zeros(1 << 24, np.int16)
-        return self._look_up(self._by_color, pack_colors(frame), frame)
-
-    def _look_up(self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame) -> Indices:
-        found = np.take(table, keys, mode="clip")
+        colors = pack_colors(frame)
+        found = self._by_color.take(colors)
         if found.min() == 0:
-            self._learn(table, keys, frame, found == 0)
-            found = np.take(table, keys, mode="clip")
+            new = np.unique(colors[found == 0])
+            self._by_color[new] = self._learn(new.tolist()) + 1
+            found = self._by_color.take(colors)
         return (found - 1).astype(np.uint8)
 
-    def _learn(
-        self, table: NDArray[np.int16], keys: NDArray[np.uint8 | np.uint32], frame: Frame, new: NDArray[np.bool_]
-    ) -> None:
-        new_keys, first = np.unique(keys[new], return_index=True)
-        colors = pack_colors(frame[new][first])
-        for color in sorted(set(colors.tolist()) - self._index_of.keys()):
+    def _learn_keys(self, keys: NDArray[np.uint8], doubtful: NDArray[np.uint8], frame: Frame) -> bool:
+        """Give those of the doubtful keys that are new their indices; return whether there were any."""
+        there = np.unique(doubtful)
+        new = there[~self._key_known[there]]
+        first = [int((keys == key).argmax()) for key in new]
+        self._by_key[new] = self._learn(pack_colors(frame.reshape(-1, 3)[first]).tolist())
+        self._key_known[new] = True
+        return len(new) > 0
+
+    def _learn(self, colors: list[int]) -> NDArray[np.int16]:
+        """Return the indices of colours, new ones in the order of their RGB value."""
+        for color in sorted(set(colors) - self._index_of.keys()):
             self._index_of[color] = len(self._index_of)
         if len(self._index_of) > MAX_COLORS:
             raise TooManyColorsError
-        table[new_keys] = [self._index_of[c] + 1 for c in colors.tolist()]
+        return np.array([self._index_of[color] for color in colors], np.int16)
 
 
 def merge_palettes(palettes: list[Palette]) -> Palette:

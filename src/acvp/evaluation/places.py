@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acvp.data.split import refuse_leaks, split_positions
+from acvp.data.split import refuse_leaks
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.errors import UserError
@@ -30,8 +30,8 @@ class Trained:
 
     digest: str
     """Of the store."""
-    test_fraction: float
-    seed: int
+    held_out: tuple[int, ...]
+    """Positions of the episodes it was not trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +50,13 @@ def held_out_part(
     own = [each for each in trained if each is not None and each.digest == store.digest]
     if not own:
         return _other_store(store, trained_on)
-    held_out = set(range(len(store)))
-    for each in own:
-        held_out &= set(split_positions(store, test_fraction=each.test_fraction, seed=each.seed)[1])
+    held_out = set(range(len(store))).intersection(*(each.held_out for each in own))
     if not held_out:
         raise UserError(
             f"{store.path}: the runs were split by different seeds and have no held-out episode in common; "
             "train them with one --seed, or record a test store with another seed and pass it as --data"
         )
-    splits = sorted({(each.test_fraction, each.seed) for each in own})
-    told = ", ".join(f"fraction {fraction:g} seed {seed}" for fraction, seed in splits)
-    how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes ({told})"
+    how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes"
     return HeldOutPart(store=store.subset(sorted(held_out)), how=how)
 
 

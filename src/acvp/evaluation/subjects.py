@@ -135,5 +135,6 @@ def training_of(path: Path) -> Trained | None:
     if run is None:
         return None
     config = RunFolder(run).read_config()
-    recipe = config["recipe"]
-    return Trained(digest=config["store"], test_fraction=recipe["test_fraction"], seed=recipe["seed"])
+    if "held_out" not in config:
+        raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
+    return Trained(digest=config["store"], held_out=tuple(config["held_out"]))

@@ -29,24 +29,40 @@ class ActionConfig(NetworkConfig):
     """Factors F of the factored transformation."""
     factor_bias: bool = True
     """Whether W^enc and W^a have biases, as in the authors' code; equation 4 has none."""
+    start: Literal["paper", "shared"] = "paper"
+    """Weights before training: as in appendix A, a random map for each action; or one map for all, W^a a = 1 ± 0.1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(factors=self.factors)
         if self.transform not in ("factored", "tensor"):
             raise ConfigError(f"transform is {self.transform!r}; it must be 'factored' or 'tensor'")
+        if self.start not in ("paper", "shared"):
+            raise ConfigError(f"start is {self.start!r}; it must be 'paper' or 'shared'")
+        if self.start == "shared" and (self.transform == "tensor" or not self.factor_bias):
+            raise ConfigError("start 'shared' puts the 1 into W^a's bias: it needs the factored transform with factor_bias")
 
 
 class FactoredTransform(nn.Module):
     """Equation 4: h^dec = W^dec (W^enc h^enc ⊙ W^a a) + b, a 3-way tensor factorised into three matrices."""
 
     def __init__(
-        self, hidden: int, actions: int, factors: int, generator: torch.Generator, *, factor_bias: bool
+        self,
+        hidden: int,
+        actions: int,
+        factors: int,
+        generator: torch.Generator,
+        *,
+        factor_bias: bool,
+        shared: bool = False,
     ) -> None:
         super().__init__()
-        self.encoded = linear(hidden, factors, generator, bias=factor_bias, bound=ENCODED_BOUND)  # W^enc
+        bound = None if shared else ENCODED_BOUND
+        self.encoded = linear(hidden, factors, generator, bias=factor_bias, bound=bound)  # W^enc
         self.action = linear(actions, factors, generator, bias=factor_bias, bound=ACTION_BOUND)  # W^a
         self.decoded = linear(factors, hidden, generator)  # W^dec and b
+        if shared:
+            nn.init.ones_(self.action.bias)
 
     def forward(self, h_enc: Tensor, action: Tensor) -> Tensor:
         """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
@@ -108,8 +124,10 @@ def action_transform(config: ActionConfig, generator: torch.Generator) -> Transf
     """Return the action transformation that the config names."""
     if config.transform == "tensor":
         return TensorTransform(config.hidden, config.actions, generator)
-    bias = config.factor_bias
-    return FactoredTransform(config.hidden, config.actions, config.factors, generator, factor_bias=bias)
+    return FactoredTransform(
+        config.hidden, config.actions, config.factors, generator,
+        factor_bias=config.factor_bias, shared=config.start == "shared",
+    )  # fmt: skip
 
 
 class Outcome(NamedTuple):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from acvp.data.mean import mean_frame
-from acvp.data.split import refuse_leaks, split
+from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window, WindowBatch, Windows, stream
@@ -67,7 +67,8 @@ class TrainingData:
         self.store, self.recipe = store, recipe
         if not len(store):
             raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
-        self.train, self.test = split(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        train, self.held_out_episodes = split_positions(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
         refuse_leaks(self.train, self.test)
         self.view = get_view(recipe.view)
         self._stored_as_seen = not self.view.gray and self.view.size is None

@@ -100,8 +100,8 @@ def make_optimiser(config: OptimiserConfig, network: nn.Module) -> Optimizer:
     if config.kind == "graves-rmsprop":
         return GravesRmsprop(groups, lr=0.0)
     if config.kind == "adam":
-        return Adam(groups, lr=0.0, foreach=True)
-    return AdamW(groups, lr=0.0, weight_decay=config.weight_decay, foreach=True)
+        return Adam(groups, lr=0.0, fused=True)
+    return AdamW(groups, lr=0.0, weight_decay=config.weight_decay, fused=True)
 
 
 def set_learning_rate(optimiser: Optimizer, rate: float) -> None:

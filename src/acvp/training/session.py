@@ -129,7 +129,12 @@ def _begin(
     config: TrainConfig, run: RunFolder, fabric: Fabric, data: TrainingData, display: Display
 ) -> Restored | None:
     """Start a run folder, or find where to go on; every process comes to the same result."""
-    wanted = {"recipe": data.recipe.to_dict(), "store": data.store.digest, "data": data.store.info.env_id}
+    wanted = {
+        "recipe": data.recipe.to_dict(),
+        "store": data.store.digest,
+        "data": data.store.info.env_id,
+        "held_out": data.held_out_episodes,
+    }
     if run.begun and config.resume == "never" and fabric.is_global_zero:
         raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
     if fabric.is_global_zero:
@@ -164,6 +169,8 @@ def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
                 raise UserError(f"{run.path} was trained on {what} ({text}); choose another --data or --run")
     if there.get("store") != wanted["store"]:
         raise UserError(f"{run.path} was trained on another store, or it has changed; choose another --data or --run")
+    if there.get("held_out") != wanted["held_out"]:
+        raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
     if changed:
         raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
 
