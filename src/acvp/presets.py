@@ -59,6 +59,8 @@ def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
 
 def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
+    if model in ("feedforward", "recurrent"):
+        options = {"start": "shared"} | options
     first, second, _ = _paper_phases(model)
     phases = (
         replace(first, lr=1e-3, steps=None, minutes=20.0, warmup=100, decay=1.0, anneal=True),

@@ -19,16 +19,20 @@ from acvp.models.baselines import (
 )
 from acvp.models.checks import ConfigError
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
+from acvp.models.pixel import PixelConfig, PixelPredictor
 from acvp.models.predictor import Predictor
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 
-AnyConfig = FeedforwardConfig | NoActionConfig | RecurrentConfig | MlpConfig | CopyLastFrameConfig | MeanFrameConfig
+AnyConfig = (
+    FeedforwardConfig | NoActionConfig | RecurrentConfig | MlpConfig | PixelConfig | CopyLastFrameConfig | MeanFrameConfig
+)
 
 _PREDICTORS: dict[type[Any], Callable[..., Predictor]] = {
     FeedforwardConfig: FeedforwardPredictor,
     NoActionConfig: NoActionPredictor,
     RecurrentConfig: RecurrentPredictor,
     MlpConfig: MlpPredictor,
+    PixelConfig: PixelPredictor,
     CopyLastFrameConfig: CopyLastFrame,
     MeanFrameConfig: MeanFrame,
 }

@@ -49,6 +49,8 @@ class Predictions(NamedTuple):
     """Reward logits (B, K, 3) of a predictor with outcome heads."""
     end: Tensor | None = None
     """End-of-episode logits (B, K) of a predictor with outcome heads."""
+    frame_loss: Tensor | None = None
+    """The frames' loss, of a predictor that has one of its own and is being trained; its ``frames`` are then empty."""
 
 
 class Predictor(nn.Module, Shareable):

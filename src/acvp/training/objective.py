@@ -1,4 +1,4 @@
-"""What is minimised: equation 6, and with outcome heads the reward's sign and the end of the episode too.
+"""What is minimised: equation 6 or the predictor's own, with outcome heads the reward's sign and the end too.
 
 Shapes: B windows, L frames of a window, K predicted steps.
 """
@@ -13,9 +13,11 @@ from acvp.training.batches import DeviceBatch
 
 
 def objective(predictions: Predictions, batch: DeviceBatch) -> Tensor:
-    """Return the loss of K predictions of a batch: half the squared error, plus the heads' cross-entropies."""
+    """Return the loss of K predictions of a batch: of the frames, plus the heads' cross-entropies."""
     steps = predictions.frames.shape[1]
-    loss = squared_error_loss(predictions.frames, batch.frames[:, -steps:])
+    loss = predictions.frame_loss
+    if loss is None:
+        loss = squared_error_loss(predictions.frames, batch.frames[:, -steps:])
     if predictions.reward is None or predictions.end is None:
         return loss
     signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive

@@ -1,0 +1,318 @@
+"""Pixel-exact prediction: a colour class for every pixel, so that what is fed back is always a possible frame.
+
+The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
+and the newest frame in full, give a grid of features that a U-Net carries through the action. A linear layer turns a
+cell's features into logits of N colours for each of its pixels; the colour that a pixel has now gets a bonus.
+
+Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
+h, w cells of the grid, q = p·p pixels of a cell.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from acvp.models.checks import (
+    ConfigError,
+    FrameShape,
+    action_vectors,
+    check_frames,
+    check_window,
+    require_frame,
+    require_positive,
+    require_whole,
+)
+from acvp.models.colours import Colours, Palette, require_palette
+from acvp.models.layers import convolution, linear
+from acvp.models.predictor import Predictions, Predictor, State, as_window
+from acvp.models.transform import Outcome, OutcomeHeads
+from acvp.models.unet import ActionUnet
+
+NO_PIXEL = -100
+"""Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
+OUTCOME_CHANNELS = 8
+"""Channels of the smallest grid that the outcome heads read, place by place."""
+START_BONUS = 5.0
+"""Logits: before training a pixel keeps its colour with high probability."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelConfig:
+    """The pixel-exact network."""
+
+    kind: ClassVar[str] = "pixel"
+    actions: int
+    """Number of actions, or length of a continuous action vector."""
+    palette: Palette
+    """The colours, each of as many values 0..255 as a frame has channels."""
+    quantised: bool = False
+    """Whether the colours stand for similar ones too: a game of over 256 colours."""
+    frame: FrameShape = (210, 160, 3)
+    """(height, width, channels) of a frame."""
+    context: int = 16
+    """Real frames needed before the first prediction: the memory m."""
+    cell: int = 5
+    """Side p of a cell in pixels."""
+    embedding: int = 16
+    """Numbers E that are remembered of a cell of each frame."""
+    channels: tuple[int, ...] = (64, 96, 128)
+    """Features of a cell at each scale of the U-Net."""
+    blocks: tuple[int, ...] = (1, 1, 2)
+    """Residual blocks at each scale, on the way down and, but for the last, up again."""
+    still: int = 8
+    """Of the cells in which and beside which nothing moves, one in so many is trained on, with that weight."""
+    pixel_scale: float = 255.0
+    """What (pixel - mean) is divided by."""
+    outcome_heads: bool = True
+    """Whether reward and end-of-episode logits are predicted too."""
+
+    def __post_init__(self) -> None:
+        require_frame(self.frame)
+        require_palette(self.palette, self.frame[2])
+        require_positive(pixel_scale=self.pixel_scale)
+        require_whole(
+            actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
+        )
+        if not self.channels or len(self.channels) != len(self.blocks):
+            raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
+        for size in (*self.channels, *self.blocks):
+            require_whole(**{f"a size in {self.channels}, {self.blocks}": size})
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(height, width) in cells."""
+        return -(-self.frame[0] // self.cell), -(-self.frame[1] // self.cell)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelState(State):
+    """What is remembered of the last m frames, and the newest one."""
+
+    embedded: Tensor
+    """Embeddings of the last m frames, oldest first, (B, m·E, h, w)."""
+    cells: Tensor
+    """The newest frame, normalised, by cells, (B, C·q, h, w)."""
+    classes: Tensor
+    """Its colours, (B, H, W)."""
+
+
+class PixelPredictor(Predictor):
+    """The pixel-exact network.
+
+    ::
+
+        x_t-15:t ── cells ── embed ──(concat)── 1×1 ──(+ place)── U-Net ── h ── linear ── + bonus of x_t ── x_t+1
+        3×210×160   75×42×32  16×16   331×42×32 64     64×42×32     a_t ┘   64    25·N per cell            3×210×160
+    """
+
+    def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        self.pixel_config = config
+        pixels = config.cell**2
+        first = config.channels[0]
+        self.colours = Colours(config.palette, quantised=config.quantised)
+        self.embed = convolution(config.frame[2] * pixels, config.embedding, 1, 1, (0, 0), generator)
+        inputs = config.context * config.embedding + config.frame[2] * pixels
+        self.mix = convolution(inputs, first, 1, 1, (0, 0), generator)
+        self.place = nn.Parameter(torch.zeros(first, *config.grid))
+        self.unet = ActionUnet(config.channels, config.blocks, config.actions, generator)
+        self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
+        self.bonus = nn.Parameter(torch.full((), START_BONUS))
+        self.heads = _heads(config, generator) if config.outcome_heads else None
+        self.temperature = 0.0
+        self.generator: torch.Generator | None = None
+
+    def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+        """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again."""
+        if temperature < 0:
+            raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
+        self.temperature = temperature
+        self.generator = torch.Generator(self.place.device).manual_seed(seed)
+
+    def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
+        """Return the state after the last m of the real frames (B, T, C, H, W)."""
+        check_frames(frames, self.config.frame, self.context)
+        recent = frames[:, -self.context :]
+        cells = self._cells(recent.flatten(0, 1))  # (B·m, C·q, h, w)
+        embedded = self.embed(cells).unflatten(0, (-1, self.context)).flatten(1, 2)  # (B, m·E, h, w)
+        newest = cells.unflatten(0, (-1, self.context))[:, -1]
+        return PixelState(embedded=embedded, cells=newest, classes=self._classes(recent[:, -1]))
+
+    def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
+        """Return the next frame (B, C, H, W), its colours those of the palette, and the state after it."""
+        state = _own(state)
+        vectors = action_vectors(action, self.actions, (len(state.classes),))
+        features, outcome = self._features(self._mixed(state), vectors)
+        classes = self._choose(features, state.classes)
+        frame = self._frame(classes)
+        return frame, self._next(state, frame, classes, outcome)
+
+    def predict_all(self, state: State) -> Tensor:
+        """Return the next frame under every action, (B, A, C, H, W)."""
+        state = _own(state)
+        rows = len(state.classes)
+        mixed = self._mixed(state).repeat_interleave(self.actions, 0)
+        every = torch.eye(self.actions, dtype=mixed.dtype, device=mixed.device).repeat(rows, 1)
+        features, _ = self._features(mixed, every)
+        frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0)))
+        return frames.unflatten(0, (rows, self.actions))
+
+    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+        """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
+        state = self._every_state(frames, predict)
+        features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
+        return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
+
+    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
+        """Return predictions as every predictor does; while training, the loss in place of the frames.
+
+        The loss is the cross-entropy of the colours summed over a frame's pixels, averaged over batch and steps. Cells
+        that stand still are sampled; predictions are fed back as frames, through which no gradient flows.
+        """
+        if not self.training:
+            return super().forward(frames, actions, predict=predict, feed_back=feed_back)
+        check_frames(frames, self.config.frame, self.context + predict)
+        check_window(frames, actions, predict)
+        rows, seen = len(frames), frames.shape[1] - predict
+        vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
+        targets = self._classes(frames[:, seen:].flatten(0, 1)).unflatten(0, (rows, predict))  # (B, K, H, W)
+        if not feed_back:
+            state = self._every_state(frames, predict)
+            features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
+            loss = self._loss(features, state.classes, targets.flatten(0, 1))
+            return as_window(features.new_empty(len(features), 0), outcome, rows)._replace(frame_loss=loss)
+        state, losses, outcomes = self.observe(frames[:, :seen]), [], []
+        for step in range(predict):
+            features, outcome = self._features(self._mixed(state), vectors[:, step])
+            losses.append(self._loss(features, state.classes, targets[:, step]))
+            outcomes.append(outcome)
+            if step + 1 < predict:
+                with torch.no_grad():
+                    classes = self._choose(features, state.classes)
+                state = self._next(state, self._frame(classes), classes, outcome)
+        loss = torch.stack(losses).mean()
+        empty = features.new_empty(rows, predict, 0)
+        known = [each for each in outcomes if each is not None]
+        if not known:
+            return Predictions(empty, frame_loss=loss)
+        reward, end = torch.stack([each.reward for each in known], 1), torch.stack([each.end for each in known], 1)
+        return Predictions(empty, reward, end, loss)
+
+    def _every_state(self, frames: Tensor, predict: int) -> PixelState:
+        """Return the states before each of the last ``predict`` real frames as one batch (B·K, ...)."""
+        seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
+        cells = self._cells(seen.flatten(0, 1))
+        embedded = self.embed(cells).unflatten(0, seen.shape[:2])  # (B, m+K-1, E, h, w)
+        stacked = torch.stack([embedded[:, k : k + self.context].flatten(1, 2) for k in range(predict)], 1)
+        newest = cells.unflatten(0, seen.shape[:2])[:, -predict:]
+        return PixelState(
+            embedded=stacked.flatten(0, 1),
+            cells=newest.flatten(0, 1),
+            classes=self._classes(seen[:, -predict:].flatten(0, 1)),
+        )
+
+    def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
+        """Return the state after a predicted frame (B, C, H, W)."""
+        cells = self._cells(frame)
+        kept = state.embedded[:, self.pixel_config.embedding :]
+        return PixelState(
+            embedded=torch.cat((kept, self.embed(cells)), 1), cells=cells, classes=classes, outcome=outcome
+        )
+
+    def _mixed(self, state: PixelState) -> Tensor:
+        """Return the features (B, F, h, w) before the action."""
+        mixed: Tensor = self.mix(torch.cat((state.embedded, state.cells), 1))
+        return (mixed + self.place).contiguous(memory_format=torch.channels_last)
+
+    def _features(self, mixed: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
+        """Return the features (N, F, h, w) after action vectors (N, A), and the outcome."""
+        features, smallest = self.unet(mixed, action)
+        return functional.relu(features), self.heads(smallest) if self.heads else None
+
+    def _choose(self, features: Tensor, now: Tensor) -> Tensor:
+        """Return the colour classes (N, H, W) of features (N, F, h, w) after frames of classes ``now``."""
+        rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
+        logits = self._logits(rows, self._class_cells(now).flatten(0, 1))  # (N·h·w, q, N)
+        if self.temperature:
+            noise = torch.empty_like(logits).exponential_(generator=self.generator).log_()
+            logits = logits / self.temperature - noise  # Gumbel: its arg-max is a draw
+        return self._class_frame(logits.argmax(-1).view(len(now), -1, logits.shape[1]))
+
+    def _logits(self, rows: Tensor, now: Tensor) -> Tensor:
+        """Return logits (n, q, N) of cells with features (n, F), whose pixels have classes ``now`` (n, q)."""
+        logits: Tensor = self.head(rows).unflatten(1, (now.shape[1], -1))
+        bonus = self.bonus.to(logits.dtype).expand(now.shape)[..., None]
+        return logits.scatter_add(2, now.clamp(min=0)[..., None], bonus)
+
+    def _loss(self, features: Tensor, now: Tensor, target: Tensor) -> Tensor:
+        """Return the cross-entropy of classes ``target`` (N, H, W), summed over pixels, averaged over rows.
+
+        Counted in cells that move or touch one that does, and with its weight in one of `still` others; which of them
+        follows from the target, so that a run can be repeated.
+        """
+        before, after = self._class_cells(now), self._class_cells(target)  # (N, h·w, q)
+        moved = (before != after).any(-1).view(-1, 1, *self.pixel_config.grid)
+        near = functional.max_pool2d(moved.float(), 3, 1, 1).flatten(1).bool()  # (N, h·w)
+        still = self.pixel_config.still
+        number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
+        chosen = (near | (number % still == 0)).flatten()
+        weight = torch.where(near, 1.0, float(still)).flatten()[chosen]  # (n,)
+        rows = features.permute(0, 2, 3, 1).flatten(0, 2)[chosen]
+        logits = self._logits(rows, before.flatten(0, 1)[chosen])  # (n, q, N)
+        wanted = after.flatten(0, 1)[chosen]
+        each = functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="none")
+        return (each.view_as(wanted).sum(1) * weight).sum() / len(features)
+
+    def _classes(self, frames: Tensor) -> Tensor:
+        """Return the colour classes (N, H, W) of normalised frames (N, C, H, W)."""
+        return self.colours.classes(self.normaliser.to_uint8(frames))
+
+    def _frame(self, classes: Tensor) -> Tensor:
+        """Return the normalised frames (N, C, H, W) of colour classes (N, H, W)."""
+        return self.normaliser.to_float(self.colours.pixels(classes))
+
+    def _cells(self, frames: Tensor) -> Tensor:
+        """Return frames (N, C, H, W) by cells, (N, C·q, h, w); cells over the edge are filled with the mean image."""
+        return functional.pixel_unshuffle(self._padded(frames, 0.0), self.pixel_config.cell)
+
+    def _class_cells(self, classes: Tensor) -> Tensor:
+        """Return colour classes (N, H, W) by cells, (N, h·w, q)."""
+        cell = self.pixel_config.cell
+        padded = self._padded(classes, NO_PIXEL)
+        rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
+        return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
+
+    def _class_frame(self, cells: Tensor) -> Tensor:
+        """Return colour classes by cells (N, h·w, q) as frames (N, H, W)."""
+        (rows, columns), cell = self.pixel_config.grid, self.pixel_config.cell
+        frames = cells.view(-1, rows, columns, cell, cell).transpose(2, 3).reshape(-1, rows * cell, columns * cell)
+        return frames[:, : self.config.frame[0], : self.config.frame[1]]
+
+    def _padded(self, images: Tensor, value: float) -> Tensor:
+        height, width = images.shape[-2:]
+        cell = self.pixel_config.cell
+        if not (height % cell or width % cell):
+            return images
+        return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
+
+
+def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:
+    """Return the layers from the smallest grid to the outcome."""
+    height, width = config.grid
+    for _ in config.channels[1:]:
+        height, width = -(-height // 2), -(-width // 2)
+    return nn.Sequential(
+        convolution(config.channels[-1], OUTCOME_CHANNELS, 1, 1, (0, 0), generator),
+        nn.ReLU(),
+        nn.Flatten(),
+        OutcomeHeads(OUTCOME_CHANNELS * height * width, generator),
+    )
+
+
+def _own(state: State) -> PixelState:
+    if not isinstance(state, PixelState):
+        raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+    return state
