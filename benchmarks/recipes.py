@@ -90,7 +90,7 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     store = EpisodeStore.open(path)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
-        recipe = TRIALS[name](make_recipe(config, store.info))
+        recipe = TRIALS[name](make_recipe(config, store))
         recipe = replace(
             recipe, phases=tuple(replace(p, minutes=minutes * (p.minutes or 0) / _total(recipe)) for p in recipe.phases)
         )

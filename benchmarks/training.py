@@ -58,7 +58,7 @@ def main() -> None:
 
 def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[dict[str, Any]]:
     """Return a row per phase of a recipe, without the longest of a preset with three."""
-    recipe = make_recipe(config, store.info)
+    recipe = make_recipe(config, store)
     data = TrainingData(store, replace(recipe, windows=1, horizons=(1,)))
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(SEED))
     predictor.normaliser.set_mean(data.mean())

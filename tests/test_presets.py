@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acvp.data.store import StoreInfo
+from acvp.errors import UserError
 from acvp.models import build_predictor
 from acvp.models.stack import stack_sizes
 from acvp.presets import PRESETS, derived_stack, make_recipe, network
@@ -23,8 +25,21 @@ def info(shape: tuple[int, int, int] = (210, 160, 3), actions: int = 3) -> Store
     return StoreInfo(env_id="x", frame_shape=shape, action_meanings=("A",) * actions, policy="p")
 
 
+class OnlyKnown:
+    """What a recipe asks of a store."""
+
+    path = Path("x")
+    palette = np.array([[0, 0, 0], [200, 10, 10], [10, 200, 10]], np.uint8)
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.info = info(shape)
+
+    def __len__(self) -> int:
+        return 2
+
+
 def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
-    return make_recipe(TrainConfig(data=Path("x"), **options), info(shape))
+    return make_recipe(TrainConfig(data=Path("x"), **options), OnlyKnown(shape))  # type: ignore[arg-type]
 
 
 def parameters(config: Any) -> int:
@@ -41,6 +56,10 @@ def test_every_preset_is_offered() -> None:
 @pytest.mark.parametrize("view", ["rgb", "gray84"])
 @pytest.mark.parametrize("shape", [(210, 160, 3), (24, 24, 3), (250, 160, 3)])
 def test_every_combination_makes_a_network(model: str, preset: str, view: str, shape: tuple[int, int, int]) -> None:
+    if model == "pixel" and preset in ("paper", "authors"):
+        with pytest.raises(UserError, match="not the paper's"):
+            recipe(shape, model=model, preset=preset, view=view)
+        return
     made = recipe(shape, model=model, preset=preset, view=view, outcome_heads=True)
     assert made.name == preset
     assert made.predictor.kind == model

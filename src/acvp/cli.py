@@ -240,7 +240,7 @@ def run_train(config: TrainConfig) -> int:
     from acvp.training.session import train
 
     store = EpisodeStore.open(config.data)
-    return train(config, store, make_recipe(config, store.info), err).exit_code
+    return train(config, store, make_recipe(config, store), err).exit_code
 
 
 def run_evaluate(config: EvaluateConfig) -> int:

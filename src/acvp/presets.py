@@ -11,9 +11,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from acvp.data.store import StoreInfo
+from acvp.data.colours import colours_of
+from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.models import CONFIGS, AnyConfig, FeedforwardConfig
+from acvp.errors import UserError
+from acvp.models import CONFIGS, AnyConfig, FeedforwardConfig, PixelConfig
 from acvp.training.config import TrainConfig
 from acvp.training.curriculum import Phase, paper_curriculum, within_minutes
 from acvp.training.optimisers import OptimiserConfig
@@ -27,19 +29,32 @@ SMALLEST = 12
 MOST_LAYERS = 4
 
 
-def make_recipe(config: TrainConfig, info: StoreInfo) -> Recipe:
-    """Return the recipe that a command line asks for, on a store of this kind."""
-    atari = tuple(info.frame_shape) == ATARI
-    gray = config.preset == "cpu" and atari if config.view == "auto" else config.view == "gray84"
+def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
+    """Return the recipe that a command line asks for, on a store."""
+    info = store.info
+    of_paper = config.preset == "cpu" and config.model != "pixel" and tuple(info.frame_shape) == ATARI
+    gray = of_paper if config.view == "auto" else config.view == "gray84"
     view = "gray84" if gray else "rgb"
-    options = {"actions": len(info.action_meanings), "outcome_heads": config.outcome_heads}
+    options: dict[str, Any] = {"actions": len(info.action_meanings), "outcome_heads": config.outcome_heads}
+    if config.model == "pixel":
+        options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
     recipe = PRESETS[config.preset](config.model, get_view(view).shape(info.frame_shape), **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
 
 
+def _colours(store: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
+    """Return palette and quantised of a pixel-exact network for a store."""
+    if gray:
+        return {"palette": tuple((level,) for level in range(256))}
+    colours, quantised = colours_of(store, seed=seed)
+    return {"palette": tuple(tuple(colour) for colour in colours.tolist()), "quantised": quantised}
+
+
 def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return the paper's training (§4, appendix A): Graves' RMSProp, three phases, 3.5 M updates."""
+    if model == "pixel":
+        raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
     return Recipe(
         name="paper",
         predictor=network(model, frame, **options),
@@ -59,6 +74,8 @@ def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
 
 def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
+    if model == "pixel":
+        return _pixel_cpu(frame, **options)
     if model in ("feedforward", "recurrent"):
         options = {"start": "shared"} | options
     first, second, _ = _paper_phases(model)
@@ -72,8 +89,45 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
     )  # fmt: skip
 
 
+def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
+    """Return half an hour for the pixel-exact predictor: one step ahead from real frames, then fed its own."""
+    predictor = PixelConfig(frame=frame, cell=_cell(frame), **options)
+    first = Phase(
+        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=2e-3, minutes=22.5, warmup=100,
+        anneal=True,
+    )  # fmt: skip
+    second = replace(first, predict=3, feed_back=True, lr=5e-4, minutes=7.5)
+    return Recipe(
+        name="cpu",
+        predictor=predictor,
+        view="rgb",
+        optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01),
+        phases=(first, second),
+        evaluate_every=500,
+        windows=8,
+    )
+
+
+def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
+    """Return seconds of training of a small pixel-exact network."""
+    sizes: dict[str, Any] = {"context": 4, "embedding": 8, "channels": (16, 16), "blocks": (1, 1)}
+    full = _pixel_cpu(frame, **(sizes | options))
+    phases = tuple(
+        replace(phase, context=4, minutes=None, steps=steps, warmup=10)
+        for phase, steps in zip(full.phases, (100, 20), strict=True)
+    )
+    return replace(full, name="smoke", phases=phases, evaluate_every=50, horizons=(1, 10))
+
+
+def _cell(frame: FrameShape) -> int:
+    """Return the side of a cell: 5 pixels where that divides the frame, as Atari's, else 4."""
+    return 4 if frame[0] % 5 or frame[1] % 5 else 5
+
+
 def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return seconds of training of a small network: to see that everything works."""
+    if model == "pixel":
+        return _pixel_smoke(frame, **options)
     sizes: dict[str, Any] = {"width": 16, "hidden": 128, "factors": 128} if model != "mlp" else {"hidden": (64,) * 4}
     first, second, _ = _paper_phases(model)
     phases = (

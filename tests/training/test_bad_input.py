@@ -38,7 +38,7 @@ def begun(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path
 
     folder = tmp_path_factory.mktemp("begun") / "run"
     folder.mkdir()
-    recipe = make_recipe(TrainConfig(data=store.path, preset="smoke"), store.info)
+    recipe = make_recipe(TrainConfig(data=store.path, preset="smoke"), store)
     config = {"recipe": json.loads(json.dumps(recipe.to_dict())), "store": store.digest}
     (folder / "config.json").write_bytes(seal(config))
     return folder

@@ -12,10 +12,12 @@ from acvp.models.baselines import (
 )
 from acvp.models.build import CONFIGS, AnyConfig, build_predictor, config_from_dict, config_to_dict
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
+from acvp.models.colours import UnknownColourWarning
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
 from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.loss import squared_error_loss
 from acvp.models.normaliser import Normaliser
+from acvp.models.pixel import PixelConfig, PixelPredictor
 from acvp.models.predictor import Predictions, Predictor, State, imagine, unroll
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 from acvp.models.rollout import rollout
@@ -41,11 +43,14 @@ __all__ = [
     "NoActionPredictor",
     "Normaliser",
     "Outcome",
+    "PixelConfig",
+    "PixelPredictor",
     "Predictions",
     "Predictor",
     "RecurrentConfig",
     "RecurrentPredictor",
     "State",
+    "UnknownColourWarning",
     "bfloat16",
     "build_predictor",
     "compile_networks",

@@ -24,7 +24,13 @@ from acvp.models.predictor import Predictor
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 
 AnyConfig = (
-    FeedforwardConfig | NoActionConfig | RecurrentConfig | MlpConfig | PixelConfig | CopyLastFrameConfig | MeanFrameConfig
+    FeedforwardConfig
+    | NoActionConfig
+    | RecurrentConfig
+    | MlpConfig
+    | PixelConfig
+    | CopyLastFrameConfig
+    | MeanFrameConfig
 )
 
 _PREDICTORS: dict[type[Any], Callable[..., Predictor]] = {

@@ -26,7 +26,9 @@ def require_palette(palette: Palette, channels: int) -> None:
     whole = all(type(value) is int and 0 <= value < 256 for colour in palette for value in colour)
     sized = all(len(colour) == channels for colour in palette)
     if not whole or not sized or not 1 <= len(set(palette)) == len(palette) <= MAX_COLOURS:
-        raise ConfigError(f"palette has {len(palette)} colours; it must be 1 to 256 different ones of {channels} values 0..255")
+        raise ConfigError(
+            f"palette has {len(palette)} colours; it must be 1 to 256 different ones of {channels} values 0..255"
+        )
 
 
 class Colours(nn.Module):

@@ -1,8 +1,8 @@
 """Pixel-exact prediction: a colour class for every pixel, so that what is fed back is always a possible frame.
 
 The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
-and the newest frame in full, give a grid of features that a U-Net carries through the action. A linear layer turns a
-cell's features into logits of N colours for each of its pixels; the colour that a pixel has now gets a bonus.
+and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
+a cell's features into logits of N colours for each of its pixels; the colour that a pixel has now gets a bonus.
 
 Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
 h, w cells of the grid, q = p·p pixels of a cell.
@@ -92,9 +92,9 @@ class PixelState(State):
     """What is remembered of the last m frames, and the newest one."""
 
     embedded: Tensor
-    """Embeddings of the last m frames, oldest first, (B, m·E, h, w)."""
-    cells: Tensor
-    """The newest frame, normalised, by cells, (B, C·q, h, w)."""
+    """Embeddings of the last m frames, oldest first, (B, h, w, m·E)."""
+    frame: Tensor
+    """The newest frame, normalised, (B, C, H, W)."""
     classes: Tensor
     """Its colours, (B, H, W)."""
 
@@ -104,8 +104,9 @@ class PixelPredictor(Predictor):
 
     ::
 
-        x_t-15:t ── cells ── embed ──(concat)── 1×1 ──(+ place)── U-Net ── h ── linear ── + bonus of x_t ── x_t+1
-        3×210×160   75×42×32  16×16   331×42×32 64     64×42×32     a_t ┘   64    25·N per cell            3×210×160
+        x_t-15:t ── conv 5×5/5 ── concat ── linear ──(+)── + place ── U-Net ── h ── linear ── + bonus of x_t ── x_t+1
+        3×210×160    16×42×32    256×42×32          │      64×42×32     │     64   25·N per cell            3×210×160
+        x_t ──────── conv 5×5/5 ────────────────────┘             a_t ──┘
     """
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
@@ -114,10 +115,10 @@ class PixelPredictor(Predictor):
         pixels = config.cell**2
         first = config.channels[0]
         self.colours = Colours(config.palette, quantised=config.quantised)
-        self.embed = convolution(config.frame[2] * pixels, config.embedding, 1, 1, (0, 0), generator)
-        inputs = config.context * config.embedding + config.frame[2] * pixels
-        self.mix = convolution(inputs, first, 1, 1, (0, 0), generator)
-        self.place = nn.Parameter(torch.zeros(first, *config.grid))
+        self.embed = convolution(config.frame[2], config.embedding, config.cell, config.cell, (0, 0), generator)
+        self.remember = linear(config.context * config.embedding, first, generator, bias=False)
+        self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
+        self.place = nn.Parameter(torch.zeros(*config.grid, first))
         self.unet = ActionUnet(config.channels, config.blocks, config.actions, generator)
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
         self.bonus = nn.Parameter(torch.full((), START_BONUS))
@@ -136,10 +137,8 @@ class PixelPredictor(Predictor):
         """Return the state after the last m of the real frames (B, T, C, H, W)."""
         check_frames(frames, self.config.frame, self.context)
         recent = frames[:, -self.context :]
-        cells = self._cells(recent.flatten(0, 1))  # (B·m, C·q, h, w)
-        embedded = self.embed(cells).unflatten(0, (-1, self.context)).flatten(1, 2)  # (B, m·E, h, w)
-        newest = cells.unflatten(0, (-1, self.context))[:, -1]
-        return PixelState(embedded=embedded, cells=newest, classes=self._classes(recent[:, -1]))
+        newest = recent[:, -1]
+        return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=self._classes(newest))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
         """Return the next frame (B, C, H, W), its colours those of the palette, and the state after it."""
@@ -178,12 +177,11 @@ class PixelPredictor(Predictor):
         check_window(frames, actions, predict)
         rows, seen = len(frames), frames.shape[1] - predict
         vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
-        targets = self._classes(frames[:, seen:].flatten(0, 1)).unflatten(0, (rows, predict))  # (B, K, H, W)
+        targets = self._classes(_as_rows(frames[:, seen:])).unflatten(0, (rows, predict))  # (B, K, H, W)
         if not feed_back:
             state = self._every_state(frames, predict)
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
-            loss = self._loss(features, state.classes, targets.flatten(0, 1))
-            return as_window(features.new_empty(len(features), 0), outcome, rows)._replace(frame_loss=loss)
+            return self._scored([self._loss(features, state.classes, targets.flatten(0, 1))], [outcome], rows)
         state, losses, outcomes = self.observe(frames[:, :seen]), [], []
         for step in range(predict):
             features, outcome = self._features(self._mixed(state), vectors[:, step])
@@ -193,39 +191,38 @@ class PixelPredictor(Predictor):
                 with torch.no_grad():
                     classes = self._choose(features, state.classes)
                 state = self._next(state, self._frame(classes), classes, outcome)
+        return self._scored(losses, outcomes, rows)
+
+    def _scored(self, losses: list[Tensor], outcomes: list[Outcome | None], rows: int) -> Predictions:
+        """Return the mean loss with the outcomes of K steps, each of B rows, or of one batch of B·K."""
         loss = torch.stack(losses).mean()
-        empty = features.new_empty(rows, predict, 0)
         known = [each for each in outcomes if each is not None]
+        empty = loss.new_empty(rows, 0)
         if not known:
             return Predictions(empty, frame_loss=loss)
-        reward, end = torch.stack([each.reward for each in known], 1), torch.stack([each.end for each in known], 1)
+        reward = torch.stack([each.reward for each in known], 1).view(rows, -1, 3)
+        end = torch.stack([each.end for each in known], 1).view(rows, -1)
         return Predictions(empty, reward, end, loss)
 
     def _every_state(self, frames: Tensor, predict: int) -> PixelState:
         """Return the states before each of the last ``predict`` real frames as one batch (B·K, ...)."""
         seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
-        cells = self._cells(seen.flatten(0, 1))
-        embedded = self.embed(cells).unflatten(0, seen.shape[:2])  # (B, m+K-1, E, h, w)
-        stacked = torch.stack([embedded[:, k : k + self.context].flatten(1, 2) for k in range(predict)], 1)
-        newest = cells.unflatten(0, seen.shape[:2])[:, -predict:]
-        return PixelState(
-            embedded=stacked.flatten(0, 1),
-            cells=newest.flatten(0, 1),
-            classes=self._classes(seen[:, -predict:].flatten(0, 1)),
-        )
+        embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
+        stacked = torch.stack([_joined(embedded[:, k : k + self.context]) for k in range(predict)], 1)
+        newest = _as_rows(seen[:, -predict:])
+        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=self._classes(newest))
 
     def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
         """Return the state after a predicted frame (B, C, H, W)."""
-        cells = self._cells(frame)
-        kept = state.embedded[:, self.pixel_config.embedding :]
-        return PixelState(
-            embedded=torch.cat((kept, self.embed(cells)), 1), cells=cells, classes=classes, outcome=outcome
-        )
+        kept = state.embedded[..., self.pixel_config.embedding :]
+        embedded = torch.cat((kept, self._embed(frame[:, None])[:, 0]), -1)
+        return PixelState(embedded=embedded, frame=frame, classes=classes, outcome=outcome)
 
     def _mixed(self, state: PixelState) -> Tensor:
         """Return the features (B, F, h, w) before the action."""
-        mixed: Tensor = self.mix(torch.cat((state.embedded, state.cells), 1))
-        return (mixed + self.place).contiguous(memory_format=torch.channels_last)
+        newest = self.newest(self._padded(state.frame, 0.0)).permute(0, 2, 3, 1)
+        mixed: Tensor = self.remember(state.embedded) + newest + self.place  # (B, h, w, F)
+        return mixed.permute(0, 3, 1, 2)
 
     def _features(self, mixed: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the features (N, F, h, w) after action vectors (N, A), and the outcome."""
@@ -235,17 +232,26 @@ class PixelPredictor(Predictor):
     def _choose(self, features: Tensor, now: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of features (N, F, h, w) after frames of classes ``now``."""
         rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        logits = self._logits(rows, self._class_cells(now).flatten(0, 1))  # (N·h·w, q, N)
+        before = self._class_cells(now).flatten(0, 1)  # (N·h·w, q)
         if self.temperature:
+            logits = self._logits(rows, before)
             noise = torch.empty_like(logits).exponential_(generator=self.generator).log_()
-            logits = logits / self.temperature - noise  # Gumbel: its arg-max is a draw
-        return self._class_frame(logits.argmax(-1).view(len(now), -1, logits.shape[1]))
+            chosen = (logits / self.temperature - noise).argmax(-1)  # Gumbel: its arg-max is a draw
+        else:
+            logits = self.head(rows).unflatten(1, (before.shape[1], -1))  # (N·h·w, q, N)
+            best, chosen = logits.max(-1)
+            stay = before.clamp(min=0)
+            chosen = torch.where(logits.gather(2, stay[..., None])[..., 0] + self._bonus() >= best, stay, chosen)
+        return self._class_frame(chosen.view(len(now), -1, before.shape[1]))
 
     def _logits(self, rows: Tensor, now: Tensor) -> Tensor:
         """Return logits (n, q, N) of cells with features (n, F), whose pixels have classes ``now`` (n, q)."""
         logits: Tensor = self.head(rows).unflatten(1, (now.shape[1], -1))
-        bonus = self.bonus.to(logits.dtype).expand(now.shape)[..., None]
+        bonus = self._bonus().to(logits.dtype).expand(now.shape)[..., None]
         return logits.scatter_add(2, now.clamp(min=0)[..., None], bonus)
+
+    def _bonus(self) -> Tensor:
+        return self.bonus.clamp(min=0.0)
 
     def _loss(self, features: Tensor, now: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W), summed over pixels, averaged over rows.
@@ -274,9 +280,10 @@ class PixelPredictor(Predictor):
         """Return the normalised frames (N, C, H, W) of colour classes (N, H, W)."""
         return self.normaliser.to_float(self.colours.pixels(classes))
 
-    def _cells(self, frames: Tensor) -> Tensor:
-        """Return frames (N, C, H, W) by cells, (N, C·q, h, w); cells over the edge are filled with the mean image."""
-        return functional.pixel_unshuffle(self._padded(frames, 0.0), self.pixel_config.cell)
+    def _embed(self, frames: Tensor) -> Tensor:
+        """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
+        embedded: Tensor = self.embed(self._padded(_as_rows(frames), 0.0))
+        return embedded.permute(0, 2, 3, 1).unflatten(0, frames.shape[:2])
 
     def _class_cells(self, classes: Tensor) -> Tensor:
         """Return colour classes (N, H, W) by cells, (N, h·w, q)."""
@@ -310,6 +317,16 @@ def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:
         nn.Flatten(),
         OutcomeHeads(OUTCOME_CHANNELS * height * width, generator),
     )
+
+
+def _as_rows(frames: Tensor) -> Tensor:
+    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normaliser leaves them."""
+    return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
+
+
+def _joined(embedded: Tensor) -> Tensor:
+    """Return embeddings (B, m, h, w, E) of the last m frames as (B, h, w, m·E)."""
+    return embedded.permute(0, 2, 3, 1, 4).flatten(3)
 
 
 def _own(state: State) -> PixelState:

@@ -40,7 +40,9 @@ class ActionConfig(NetworkConfig):
         if self.start not in ("paper", "shared"):
             raise ConfigError(f"start is {self.start!r}; it must be 'paper' or 'shared'")
         if self.start == "shared" and (self.transform == "tensor" or not self.factor_bias):
-            raise ConfigError("start 'shared' puts the 1 into W^a's bias: it needs the factored transform with factor_bias")
+            raise ConfigError(
+                "start 'shared' puts the 1 into W^a's bias: it needs the factored transform with factor_bias"
+            )
 
 
 class FactoredTransform(nn.Module):

@@ -45,9 +45,9 @@ class ActionUnet(nn.Module):
         self.down = nn.ModuleList(ActionBlock(here, actions, generator) for _ in range(count))
         self.inner: ActionUnet | None = None
         if deeper:
-            self.halve = convolution(here, deeper[0], 2, 2, (0, 0), generator)
+            self.shrink = convolution(here, deeper[0], 2, 2, (0, 0), generator)
             self.inner = ActionUnet(tuple(deeper), tuple(counts), actions, generator)
-            self.double = convolution(deeper[0], here, 1, 1, (0, 0), generator)
+            self.widen = convolution(deeper[0], here, 1, 1, (0, 0), generator)
             self.up = nn.ModuleList(ActionBlock(here, actions, generator) for _ in range(count))
 
     def forward(self, x: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,8 +58,8 @@ class ActionUnet(nn.Module):
             return x, x
         height, width = x.shape[-2:]
         even = functional.pad(x, (0, width % 2, 0, height % 2)) if width % 2 or height % 2 else x
-        below, smallest = self.inner(self.halve(even), action)
-        wide = functional.interpolate(self.double(below), scale_factor=2.0)  # nearest
+        below, smallest = self.inner(self.shrink(even), action)
+        wide = functional.interpolate(self.widen(below), scale_factor=2.0)  # nearest
         x = x + wide[..., :height, :width]
         for block in self.up:
             x = block(x, action)

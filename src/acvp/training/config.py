@@ -8,7 +8,7 @@ from typing import Literal
 
 from acvp.errors import UserError
 
-ModelName = Literal["feedforward", "recurrent", "no-action", "mlp"]
+ModelName = Literal["pixel", "feedforward", "recurrent", "no-action", "mlp"]
 PresetName = Literal["paper", "authors", "cpu", "smoke"]
 ViewName = Literal["auto", "rgb", "gray84"]
 
@@ -20,13 +20,13 @@ class TrainConfig:
     data: Path
     """Folder of the store (acvp collect makes one)."""
     model: ModelName = "feedforward"
-    """Which predictor: the paper's two networks, or one of its two learned baselines."""
+    """Which predictor: the pixel-exact one, the paper's two networks, or one of its two learned baselines."""
     preset: PresetName = "cpu"
     """paper: §4 and appendix A; authors: their code's Adam; cpu: half an hour on two cores; smoke: seconds."""
     run: Path | None = None
     """Folder of the run; None: runs/{game}__{model}__{seed}__{time}."""
     view: ViewName = "auto"
-    """Frames in colour as recorded, or gray 84×84; auto: the preset's (gray84 for Atari-sized frames with cpu)."""
+    """Frames in colour as recorded, or gray 84×84; auto: gray84 with cpu for the paper's networks of Atari."""
     seed: int = 1
     """Weights, split and order of the data follow from it."""
     resume: Literal["auto", "never"] = "auto"
@@ -36,7 +36,7 @@ class TrainConfig:
     minutes: float | None = None
     """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths."""
     outcome_heads: bool = False
-    """Learn reward signs and ends of episodes too."""
+    """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
     devices: int = 1

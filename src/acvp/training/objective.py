@@ -14,12 +14,12 @@ from acvp.training.batches import DeviceBatch
 
 def objective(predictions: Predictions, batch: DeviceBatch) -> Tensor:
     """Return the loss of K predictions of a batch: of the frames, plus the heads' cross-entropies."""
-    steps = predictions.frames.shape[1]
     loss = predictions.frame_loss
     if loss is None:
-        loss = squared_error_loss(predictions.frames, batch.frames[:, -steps:])
+        loss = squared_error_loss(predictions.frames, batch.frames[:, -predictions.frames.shape[1] :])
     if predictions.reward is None or predictions.end is None:
         return loss
+    steps = predictions.reward.shape[1]
     signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive
     reward = functional.cross_entropy(predictions.reward.float().flatten(0, 1), signs.flatten())
     end = functional.binary_cross_entropy_with_logits(predictions.end.float(), batch.ends[:, -steps:].float())

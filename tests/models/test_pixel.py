@@ -1,0 +1,210 @@
+"""The pixel-exact predictor: frames of its palette only, a state that carries the past, a loss that is cross-entropy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
+from acvp.models.colours import Colours
+from acvp.models.files import predictor_files, predictor_from_files
+from tests.models.small_predictors import seeded
+
+PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
+CONFIG = PixelConfig(
+    actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1)
+)
+
+
+def make(config: PixelConfig = CONFIG, seed: int = 1) -> PixelPredictor:
+    """A predictor with random weights everywhere, so that action, place and past all matter."""
+    predictor = PixelPredictor(config, seeded(seed))
+    with torch.no_grad():
+        for weight in predictor.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=seeded(seed)) * 0.3)
+        predictor.bonus.fill_(0.5)
+    predictor.normaliser.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
+    return predictor.eval()
+
+
+def window(predictor: PixelPredictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
+    """Normalised frames (B, m + K, C, H, W) of random colours of the palette, and actions (B, m + K - 1)."""
+    height, width, _ = predictor.config.frame
+    times = predictor.context + predict
+    classes = torch.randint(0, len(PALETTE), (rows, times, height, width), generator=seeded(seed))
+    frames = predictor.normaliser.to_float(predictor.colours.pixels(classes))
+    return frames, torch.randint(0, 3, (rows, times - 1), generator=seeded(seed))
+
+
+@given(st.sets(st.tuples(*[st.integers(0, 255)] * 3), min_size=1, max_size=256), st.integers(0, 2**31))
+@settings(max_examples=50)
+def test_every_colour_of_a_palette_is_a_class_and_back(palette: set[tuple[int, int, int]], seed: int) -> None:
+    colours = Colours(tuple(palette), quantised=False)
+    classes = torch.randint(0, len(colours), (3, 4), generator=seeded(seed))
+    assert torch.equal(colours.classes(colours.pixels(classes)), classes)
+
+
+def test_an_unknown_colour_is_told_and_taken_for_the_nearest() -> None:
+    colours = Colours(PALETTE, quantised=False)
+    with pytest.warns(UnknownColourWarning, match=r"2 of 3 pixels have one of 2 colours .*\(0, 230, 20\)"):
+        classes = colours.classes(torch.tensor([[250, 0, 9], [0, 230, 20], [0, 0, 0]], dtype=torch.uint8))
+    assert classes.tolist() == [1, 2, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_quantised_palette_takes_similar_colours_in_silence() -> None:
+    colours = Colours(PALETTE, quantised=True)
+    assert colours.classes(torch.tensor([250, 0, 9], dtype=torch.uint8)).item() == 1
+
+
+def test_before_training_nothing_changes() -> None:
+    predictor = PixelPredictor(CONFIG, seeded(0)).eval()
+    frames, actions = window(predictor, 2)
+    state = predictor.observe(frames[:, :3])
+    for frame, _ in imagine(predictor, state, actions[:, -2:]):
+        torch.testing.assert_close(frame, frames[:, 2])
+
+
+def test_predictions_are_frames_of_the_palette() -> None:
+    predictor = make()
+    frames, actions = window(predictor, 4)
+    changed = False
+    state = predictor.observe(frames[:, :3])
+    for frame, after in imagine(predictor, state, actions[:, -4:]):
+        pixels = predictor.normaliser.to_uint8(frame)
+        assert {tuple(colour) for colour in pixels.flatten(0, 2).tolist()} <= set(PALETTE)
+        assert torch.equal(predictor.colours.classes(pixels), after.classes)
+        changed |= not torch.equal(frame, frames[:, 2])
+    assert changed
+
+
+def test_every_action_is_predicted_as_each_alone() -> None:
+    predictor = make()
+    frames, _ = window(predictor, 1)
+    state = predictor.observe(frames)
+    every = predictor.predict_all(state)
+    for action in range(3):
+        torch.testing.assert_close(every[:, action], predictor.predict(state, torch.full((2,), action))[0])
+    assert not torch.equal(every[:, 0], every[:, 1])
+
+
+def test_from_real_frames_is_observing_then_predicting() -> None:
+    predictor = make()
+    frames, actions = window(predictor, 3)
+    together = predictor(frames, actions, predict=3, feed_back=False)
+    for k in range(3):
+        alone, state = predictor.predict(predictor.observe(frames[:, : 3 + k]), actions[:, 2 + k])
+        torch.testing.assert_close(together.frames[:, k], alone)
+        torch.testing.assert_close(together.reward[:, k], state.outcome.reward)
+        torch.testing.assert_close(together.end[:, k], state.outcome.end)
+
+
+def test_the_oldest_frame_of_the_context_still_matters_and_older_ones_do_not() -> None:
+    predictor = make()
+    frames, actions = window(predictor, 2)
+    first = predictor.predict(predictor.observe(frames), actions[:, -1])[0]
+    other = frames.clone()
+    other[:, 0] = frames[:, 1]
+    torch.testing.assert_close(predictor.predict(predictor.observe(other), actions[:, -1])[0], first)
+    other[:, 2] = frames[:, 1]
+    assert not torch.equal(predictor.predict(predictor.observe(other), actions[:, -1])[0], first)
+
+
+def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) -> Tensor:
+    """The one-step loss pixel by pixel: summed over a frame's pixels, averaged over rows."""
+    state = predictor.observe(frames[:, :-1])
+    features, _ = predictor._features(predictor._mixed(state), functional.one_hot(actions[:, -1], 3).to(frames.dtype))
+    target = predictor.colours.classes(predictor.normaliser.to_uint8(frames[:, -1]))
+    total = torch.zeros(())
+    cell, count = predictor.pixel_config.cell, len(PALETTE)
+    for row in range(len(frames)):
+        for y in range(frames.shape[-2]):
+            for x in range(frames.shape[-1]):
+                logits = predictor.head(features[row, :, y // cell, x // cell]).view(-1, count)
+                own = logits[(y % cell) * cell + x % cell].clone()
+                own[state.classes[row, y, x]] += predictor.bonus
+                total = total - own.log_softmax(0)[target[row, y, x]]
+    return total / len(frames)
+
+
+def test_the_loss_is_the_cross_entropy_of_every_pixel() -> None:
+    predictor = make(replace(CONFIG, still=1))
+    frames, actions = window(predictor, 1)
+    expected = cross_entropy(predictor, frames, actions)
+    loss = predictor.train()(frames, actions, predict=1).frame_loss
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
+
+
+def test_still_cells_are_sampled_without_bias() -> None:
+    """One class number more shifts the sample by one cell: three such targets see each cell once."""
+    predictor = make(replace(CONFIG, still=3, frame=(20, 15, 3)))
+    features = torch.randn(1, 6, 4, 3, generator=seeded(3))
+    now = torch.zeros(1, 20, 15, dtype=torch.long)
+    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, now, now)
+    chosen = []
+    for first in range(3):
+        target = now.clone()
+        target[0, 0, 0] = first
+        chosen.append(predictor._loss(features, target, target).detach())
+    torch.testing.assert_close(torch.stack(chosen).mean(), full.detach(), rtol=0.05, atol=0)
+    assert len({round(float(each), 3) for each in chosen}) == 3
+
+
+def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
+    predictor = make(replace(CONFIG, still=1)).train()
+    frames, actions = window(predictor, 2)
+    result = predictor(frames, actions, predict=2)
+    first = predictor(frames[:, :4], actions[:, :3], predict=1).frame_loss
+    assert result.reward.shape == (2, 2, 3)
+    assert result.end.shape == (2, 2)
+    assert not torch.equal(result.frame_loss, first)
+    (result.frame_loss + result.reward.sum() + result.end.sum()).backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in predictor.parameters())
+
+
+def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
+    predictor = PixelPredictor(replace(CONFIG, palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)).eval()
+    torch.nn.init.zeros_(predictor.bonus)
+    frames = predictor.normaliser.to_float(torch.zeros(1, 3, 100, 100, 3, dtype=torch.uint8))
+    draws = []
+    for seed in (1, 1, 2):
+        predictor.sample(seed=seed)
+        draws.append(predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes)
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert float(draws[0].float().mean()) == pytest.approx(0.5, abs=0.03)
+    predictor.sample(0.0)
+    assert not predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes.any()
+
+
+def test_a_predictor_survives_its_files() -> None:
+    predictor = make()
+    frames, actions = window(predictor, 1)
+    again = predictor_from_files(predictor_files(predictor))
+    assert isinstance(again, PixelPredictor)
+    expected = predictor.predict(predictor.observe(frames), actions[:, -1])[0]
+    assert torch.equal(again.predict(again.observe(frames), actions[:, -1])[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"palette": ()}, "1 to 256 different ones"),
+        ({"palette": ((0, 0, 0), (0, 0, 0))}, "1 to 256 different ones"),
+        ({"palette": ((0, 0, 256),)}, "1 to 256 different ones"),
+        ({"palette": ((0, 0),)}, "of 3 values"),
+        ({"channels": (4, 4)}, "one each per scale"),
+        ({"cell": 0}, "cell is 0"),
+    ],
+)
+def test_bad_configurations(change: dict[str, object], message: str) -> None:
+    blocks: dict[str, object] = {"blocks": (1,)} if "channels" in change else {}
+    with pytest.raises(ConfigError, match=message):
+        replace(CONFIG, **(change | blocks))  # type: ignore[arg-type]
