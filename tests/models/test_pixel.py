@@ -1,4 +1,4 @@
-"""The pixel-exact predictor: frames of its palette only, a state that carries the past, a loss that is cross-entropy."""
+"""The pixel-exact predictor: frames of its palette only, a state that carries the past, a cross-entropy as loss."""
 
 from __future__ import annotations
 
@@ -208,3 +208,12 @@ def test_bad_configurations(change: dict[str, object], message: str) -> None:
     blocks: dict[str, object] = {"blocks": (1,)} if "channels" in change else {}
     with pytest.raises(ConfigError, match=message):
         replace(CONFIG, **(change | blocks))  # type: ignore[arg-type]
+
+
+def test_half_weights_are_half_as_large_and_come_back_as_floats() -> None:
+    predictor = make()
+    whole, half = predictor_files(predictor), predictor_files(predictor, half=True)
+    assert len(half["model.safetensors"]) < 0.8 * len(whole["model.safetensors"])
+    again = predictor_from_files(half)
+    for name, weight in again.state_dict().items():
+        torch.testing.assert_close(weight, predictor.state_dict()[name].half().float(), msg=name)

@@ -65,7 +65,7 @@ class Colours(nn.Module):
         if not bool(unknown.any()):
             return classes
         if not self.quantised:
-            found = {tuple(colour) for colour in pixels[unknown].unique(dim=0).tolist()}
+            found = {tuple(colour) for colour in pixels[unknown].tolist()}
             some = ", ".join(str(colour) for colour in sorted(found)[:3])
             warnings.warn(
                 f"{int(unknown.sum()):,} of {unknown.numel():,} pixels have one of {len(found)} colours never seen in "

@@ -32,9 +32,11 @@ MAX_CONFIG = 2**20
 """Bytes; a configuration has a few thousand."""
 
 
-def predictor_files(predictor: Predictor) -> dict[str, bytes]:
-    """Return the files of a predictor by name."""
+def predictor_files(predictor: Predictor, *, half: bool = False) -> dict[str, bytes]:
+    """Return the files of a predictor by name; with ``half`` its weights in 16 bits, to be shared."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in predictor.state_dict().items()}
+    if half:
+        tensors = {name: each.half() if each.dtype == torch.float32 else each for name, each in tensors.items()}
     weights: bytes = safetensors.torch.save(tensors)
     about = None if predictor.about is None else asdict(predictor.about)
     config = {
@@ -120,8 +122,10 @@ def _checksum(config: dict[str, Any]) -> str:
 
 
 def _fitting(tensors: dict[str, Tensor], predictor: Predictor) -> dict[str, Tensor]:
-    """Return the tensors, refusing a type that the network does not have; load_state_dict refuses shapes and names."""
+    """Return the tensors, 16 bits widened; refuse a type that the network lacks (load_state_dict: shapes and names)."""
     for name, wanted in predictor.state_dict().items():
+        if name in tensors and tensors[name].dtype == torch.float16:
+            tensors[name] = tensors[name].float()
         if name in tensors and tensors[name].dtype != wanted.dtype:
             raise ConfigError(f"{name} is {tensors[name].dtype}, expected {wanted.dtype}")
     return tensors

@@ -157,7 +157,7 @@ class PixelPredictor(Predictor):
         every = torch.eye(self.actions, dtype=mixed.dtype, device=mixed.device).repeat(rows, 1)
         features, _ = self._features(mixed, every)
         frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0)))
-        return frames.unflatten(0, (rows, self.actions))
+        return frames.reshape(rows, self.actions, *frames.shape[1:])
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
@@ -177,7 +177,7 @@ class PixelPredictor(Predictor):
         check_window(frames, actions, predict)
         rows, seen = len(frames), frames.shape[1] - predict
         vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
-        targets = self._classes(_as_rows(frames[:, seen:])).unflatten(0, (rows, predict))  # (B, K, H, W)
+        targets = self._classes(_as_rows(frames[:, seen:])).view(rows, predict, *self.config.frame[:2])  # (B, K, H, W)
         if not feed_back:
             state = self._every_state(frames, predict)
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
@@ -283,7 +283,8 @@ class PixelPredictor(Predictor):
     def _embed(self, frames: Tensor) -> Tensor:
         """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
         embedded: Tensor = self.embed(self._padded(_as_rows(frames), 0.0))
-        return embedded.permute(0, 2, 3, 1).unflatten(0, frames.shape[:2])
+        embedded = embedded.permute(0, 2, 3, 1)
+        return embedded.reshape(*frames.shape[:2], *embedded.shape[1:])
 
     def _class_cells(self, classes: Tensor) -> Tensor:
         """Return colour classes (N, H, W) by cells, (N, h·w, q)."""

@@ -24,7 +24,8 @@ class ActionBlock(nn.Module):
         """Return features like x (N, C, h, w) under action vectors (N, A)."""
         gain, shift = self.action(action)[:, :, None, None].chunk(2, 1)
         hidden = self.first(functional.relu(x))
-        return x + self.second(functional.relu_(torch.addcmul(hidden + shift, hidden, gain)))
+        changed: Tensor = self.second(functional.relu_(torch.addcmul(hidden + shift, hidden, gain)))
+        return x + changed
 
 
 class ActionUnet(nn.Module):

@@ -1,8 +1,9 @@
-"""A trained predictor from wherever it is kept: a run folder, a checkpoint, a predictor folder."""
+"""A trained predictor from wherever it is kept: the package, a run folder, a checkpoint, a predictor folder."""
 
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 from acvp.checkpoint import newest_good
@@ -15,18 +16,31 @@ MAX_CONFIG = 2**20
 """Bytes; a predictor's configuration has a few thousand."""
 
 
+def packaged() -> dict[str, Path]:
+    """Return the folders of the predictors that come with acvp, by name."""
+    home = Path(str(files("acvp"))) / "pretrained"
+    return {path.parent.name: path.parent for path in sorted(home.glob("*/config.json"))}
+
+
 def load(path: str | Path) -> Predictor:
-    """Return the predictor of a run folder, a checkpoint or a predictor folder, on the CPU and in eval mode.
+    """Return a predictor that comes with acvp, by its name, or that of a folder, on the CPU and in eval mode.
 
-    A run that has not finished gives that of its newest whole checkpoint. What it was trained on is in `about`.
+    A folder may be a run, a checkpoint or a predictor; a run that has not finished gives the predictor of its newest
+    whole checkpoint. What it was trained on is in `about`.
 
-    >>> predictor = acvp.load("runs/mine")
+    >>> predictor = acvp.load("freeway")
     >>> frames, actions = episode_frames[-predictor.context :], [0, 1, 1]
     >>> future = acvp.rollout(predictor, frames, actions)  # uint8, one frame per action
     """
     path = Path(path)
     if not path.is_dir():
-        raise UserError(f"{path}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder")
+        if str(path) in packaged():
+            return _from_folder(packaged()[str(path)])
+        names = ", ".join(packaged()) or "none"
+        raise UserError(
+            f"{path}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder, or a name of those that "
+            f"come with acvp ({names})"
+        )
     run = RunFolder(path)
     if all((run.predictor / name).exists() for name in FILES):
         return _from_folder(run.predictor)
@@ -39,22 +53,22 @@ def load(path: str | Path) -> Predictor:
 
 
 def _from_folder(path: Path) -> Predictor:
-    files = {}
+    found = {}
     for name in FILES:
         file = path / name
         try:
             if name.endswith(".json") and file.stat().st_size > MAX_CONFIG:
                 raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many for a configuration")
-            files[name] = file.read_bytes()
+            found[name] = file.read_bytes()
         except OSError as error:
             raise UserError(
                 f"{file}: cannot be read ({error.strerror}); a run, a checkpoint or a predictor folder has one"
             ) from error
-    return _from_files(path, files)
+    return _from_files(path, found)
 
 
-def _from_files(path: Path, files: dict[str, bytes]) -> Predictor:
+def _from_files(path: Path, found: dict[str, bytes]) -> Predictor:
     try:
-        return predictor_from_files(files)
+        return predictor_from_files(found)
     except ConfigError as error:
         raise UserError(f"{path}: {error}") from error
