@@ -57,8 +57,9 @@ TRIALS = {
     "cpu": lambda r: r,
     "cpu, start paper": paper_start,
     "cpu, start shared": shared,
-    "cpu, start shared, batch 8": lambda r: shared(
-        replace(r, phases=tuple(replace(phase, batch_size=8) for phase in r.phases))
+    "cpu, batch 2": lambda r: replace(r, phases=tuple(replace(phase, batch_size=2) for phase in r.phases)),
+    "cpu, batch 2, 15 losses": lambda r: replace(
+        r, phases=(replace(r.phases[0], batch_size=2, predict=15, context=11), replace(r.phases[1], batch_size=2))
     ),
     "Adam 3e-4, 1-step": lambda r: one_step(r, lr=3e-4),
     "Adam 1e-3, 1-step": lambda r: one_step(r, lr=1e-3),

@@ -16,6 +16,7 @@ from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.horizon import Progress
+from acvp.evaluation.outcomes import measure_outcomes
 from acvp.evaluation.places import HeldOutPart, held_out_part
 from acvp.evaluation.plots import curve_figure, image
 from acvp.evaluation.run import evaluate
@@ -38,7 +39,14 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
     studio = Studio(subjects, part, config)
     evaluation = evaluate(subjects, part, config, stage("looking ahead"))
     out = config.out or default_out(config.runs)
-    body = evaluation.to_dict() | {"films": studio.write(out, stage("filming"))}
+    outcomes = {
+        subject.name: measure_outcomes(
+            subject, part.store, seed=config.seed, batch_size=config.batch_size, progress=stage("rewards and ends")
+        )
+        for subject in subjects
+    }
+    known = {name: found for name, found in outcomes.items() if found is not None}
+    body = evaluation.to_dict() | {"outcomes": known, "films": studio.write(out, stage("filming"))}
     write_plots(body, out / PLOTS_NAME, stage("drawing"))
     write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
     return body

@@ -31,7 +31,19 @@ def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> lis
     wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
     by_step = [_by_step(body, metric, steps, wide) for metric in AT_STEPS]
-    return [*by_step, _at_the_end(body, wide)]
+    return [*by_step, _at_the_end(body, wide), *_outcomes(body)]
+
+
+def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
+    """Return the table of rewards and ends one step ahead, of runs that foretell them."""
+    rows = [
+        (name, what, number(found["balanced_accuracy"]), recall, number(found["calibration_error"]))
+        for name, outcome in body["outcomes"].items()
+        for what, found in ((what, outcome[what]) for what in ("reward", "end"))
+        for recall in [", ".join(f"{kind} {number(share)}" for kind, share in found["recall"].items())]
+    ]
+    heads = ("run", "what", "balanced accuracy", "recall", "calibration error")
+    return [TextTable("Rewards and ends one step ahead, from real frames", heads, tuple(rows))] if rows else []
 
 
 def counterfactual_table(body: Mapping[str, Any]) -> TextTable:

@@ -7,8 +7,9 @@ which all players take, belongs to one pixel of the game: one-pixel sprites keep
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from itertools import chain
 from typing import Final
 
 import cv2
@@ -103,29 +104,39 @@ def _require_encoder() -> None:
 
 def mp4(film: Film) -> bytes:
     """Return a film as an H.264 video that browsers and phones play."""
+    return encode_mp4(pictures(film, even_scale(film.truth.shape[1], HEIGHT)))
+
+
+def gif(film: Film) -> bytes:
+    """Return a film as a GIF; each picture has its own 256 colours."""
+    return encode_gif(pictures(film, max(1, round(GIF_HEIGHT / film.truth.shape[1]))))
+
+
+def encode_mp4(images: Iterable[Picture]) -> bytes:
+    """Return pictures of one even size as an H.264 video."""
     _require_encoder()
     import av
 
-    buffer, scale = io.BytesIO(), even_scale(film.truth.shape[1], HEIGHT)
+    buffer, images = io.BytesIO(), iter(images)
+    first = next(images)
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream(CODEC, rate=FPS)
         stream.options = {"crf": QUALITY, "preset": "medium", "threads": "1"}
         stream.pix_fmt, stream.time_base = "yuv420p", Fraction(1, FPS)
-        stream.height, stream.width = _compose(film, 0, scale).shape[:2]
+        stream.height, stream.width = first.shape[:2]
         context = stream.codec_context
         context.colorspace = context.color_primaries = context.color_trc = BT601
-        for picture in pictures(film, scale):
+        for picture in chain([first], images):
             planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).astype(np.uint8, copy=False)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
         container.mux(stream.encode(None))
     return buffer.getvalue()
 
 
-def gif(film: Film) -> bytes:
-    """Return a film as a GIF; each picture has its own 256 colours."""
-    buffer, scale = io.BytesIO(), max(1, round(GIF_HEIGHT / film.truth.shape[1]))
-    images = (Image.fromarray(picture) for picture in pictures(film, scale))
-    first, *others = (image.quantize(256, dither=Image.Dither.NONE) for image in images)
+def encode_gif(images: Iterable[Picture]) -> bytes:
+    """Return pictures of one size as a GIF."""
+    buffer = io.BytesIO()
+    first, *others = (Image.fromarray(image).quantize(256, dither=Image.Dither.NONE) for image in images)
     duration = round(100 / FPS) * 10  # ms; a GIF counts hundredths of a second
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False)
     return buffer.getvalue()
