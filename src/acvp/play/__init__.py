@@ -1,0 +1,1 @@
+"""Try a predictor: the dream and the real game side by side, in a browser."""

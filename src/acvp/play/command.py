@@ -1,0 +1,45 @@
+"""`acvp play` from a configuration to a running page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acvp.data.policies import load_policy
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+from acvp.play.cast import gather
+from acvp.play.config import PlayConfig
+from acvp.play.session import Session
+
+
+def play(config: PlayConfig, say: Callable[[str], None]) -> None:
+    """Serve the page until interrupted; whatever cannot work is refused before."""
+    try:
+        from acvp.play.server import free_socket, make_app, make_server, open_page
+    except ImportError as error:
+        raise UserError(f"playing needs the extra: pip install 'acvp[play]' ({error})") from error
+    make_session = session_maker(config)
+    make_session().close()  # so that a mistake shows here and not in the page
+    listener = free_socket(config.port)
+    port = listener.getsockname()[1]
+    if port != config.port:
+        say(f"port {config.port} is taken")
+    address = f"http://127.0.0.1:{port}/"
+    say(f"playing at {address} (ctrl-C ends it)")
+    server = make_server(make_app(make_session, port=port, sessions=config.sessions))
+    if config.browser and not open_page(address):
+        say("no browser found here: open the address yourself")
+    server.run(sockets=[listener])
+
+
+def session_maker(config: PlayConfig) -> Callable[[], Session]:
+    """Return what makes a new session; predictors are shared between them."""
+    cast, policy = gather(config.run, config.pretrained), load_policy(config.policy)
+    store = None if config.data is None else EpisodeStore.open(config.data)
+
+    def make() -> Session:
+        return Session(
+            cast, store=store, policy=policy, fps=config.fps, seed=config.seed, rewind_bytes=config.rewind_mb * 10**6
+        )
+
+    return make

@@ -1,0 +1,82 @@
+"""What `acvp play` and `acvp export` are asked for; imports no torch, for a quick command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import arg
+
+from acvp.errors import UserError
+
+SLOWEST, FASTEST = 1.0, 60.0
+"""Decisions a second that a player may ask for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayConfig:
+    """Play a predictor in the browser, beside the real game and under the same keys."""
+
+    run: tuple[Path, ...] = ()
+    """Folders of runs or predictors; the page switches between them. None: --pretrained."""
+    pretrained: tuple[str, ...] = ()
+    """Names of published predictors. None, and no --run: freeway."""
+    data: Path | None = None
+    """Store to scrub through; where the game is not installed, the dream starts from its frames."""
+    policy: str = "sticky-random"
+    """Who plays when you do not (key m): random, sticky-random, or module:function of your own."""
+    fps: float = 15.0
+    """Decisions a second; 15 is real time for Atari. The page can change it."""
+    port: int = 8710
+    """Where the page is served on this machine; where it is taken, the next free one."""
+    browser: bool = True
+    """Open the page in your browser."""
+    sessions: int = 4
+    """Pages that may play at once."""
+    rewind_mb: int = 128
+    """Memory of a page for rewinding: the last 15 decisions, then every fifth, as many as fit (MB)."""
+    seed: int = 0
+    """Of the first game; every reset counts one up."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one: do so only if you trust it."""
+
+    def __post_init__(self) -> None:
+        if not SLOWEST <= self.fps <= FASTEST:
+            raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} decisions a second are possible")
+        if not 1 <= self.port <= 65535:
+            raise UserError(f"--port {self.port}: ports go from 1 to 65535")
+        if self.sessions < 1 or self.rewind_mb < 1:
+            raise UserError(f"--sessions {self.sessions}, --rewind-mb {self.rewind_mb}: at least 1 each")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: 0 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictorExportConfig:
+    """Turn a predictor into ONNX files, or into a folder of web pages that plays it without a server."""
+
+    run: Path | None = None
+    """Folder of a run or predictor. None: --pretrained."""
+    pretrained: str | None = None
+    """Name of a published predictor. None, and no --run: freeway."""
+    onnx: Path | None = None
+    """New folder for observe.onnx, step.onnx and predictor.json, checked against torch."""
+    web: Path | None = None
+    """New folder for a page that plays the dream from any static host; needs npm, once."""
+    data: Path | None = None
+    """web: store whose frames the dream starts from; None: the game is played a little."""
+    starts: int = 4
+    """web: places to start from."""
+    seed: int = 0
+    """web: which places."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one: do so only if you trust it."""
+
+    def __post_init__(self) -> None:
+        if self.onnx is None and self.web is None:
+            raise UserError("nothing to write: name a folder with --onnx or --web")
+        if self.run is not None and self.pretrained is not None:
+            raise UserError("--run and --pretrained: name one of them")
+        if self.starts < 1 or self.seed < 0:
+            raise UserError(f"--starts {self.starts}, --seed {self.seed}: at least 1 start, and a seed from 0")

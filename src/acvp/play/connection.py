@@ -1,0 +1,178 @@
+"""One page and its session over a socket: keys come in, the newest picture goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from acvp.errors import UserError
+from acvp.play.commands import Note, Reply, Video, parse
+from acvp.play.moment import Grid
+from acvp.play.session import Session
+from acvp.play.wire import PictureStream, grid_message, video_message, welcome
+
+IN_FLIGHT = 2
+"""Pictures on their way that the page has not yet confirmed; more wait, and only the newest of those is sent."""
+MOST_MESSAGES = 300
+"""Of a page in a second; who sends more is cut off."""
+BAD_DATA, TOO_MUCH, FAILED = 1003, 1008, 1011
+"""Codes of the WebSocket standard."""
+
+T = TypeVar("T")
+log = logging.getLogger("acvp.play")
+
+
+class Connection:
+    """Plays a session at its pace; everything the session does happens in one thread of its own."""
+
+    def __init__(self, socket: WebSocket, make_session: Callable[[], Session]) -> None:
+        self._socket, self._make_session = socket, make_session
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="acvp-play")
+        self._stream = PictureStream()
+        self._sent = self._shown = 0
+        self._news, self._room, self._keys = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._second, self._messages = 0, 0
+
+    async def run(self) -> None:
+        """Play until the page leaves."""
+        session: Session | None = None
+        try:
+            session = await self._in_thread(self._make_session)
+            await self._greet(session)
+            await _until_first(self._receive(session), self._play(session), self._send(session))
+        except WebSocketDisconnect:
+            pass
+        except Exception as error:  # whatever a game or a policy of the user's raises
+            if not isinstance(error, UserError):
+                log.exception("the session failed")
+            with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the page may have gone meanwhile
+                await self._tell(Note(f"the session has ended: {error or type(error).__name__}"))
+                await self._socket.close(FAILED)
+        finally:
+            if session is not None:
+                self._thread.submit(session.close)
+            self._thread.shutdown(wait=False)
+
+    async def _receive(self, session: Session) -> None:
+        """Take messages one by one; a page cannot pile up work, since the next one is read when this one is done."""
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            if self._too_many():
+                await self._socket.close(TOO_MUCH, f"over {MOST_MESSAGES} messages a second")
+                return
+            text = message.get("text")
+            if text is None:
+                await self._socket.close(BAD_DATA, "text messages only")
+                return
+            await self._obey(session, text)
+
+    async def _obey(self, session: Session, text: str) -> None:
+        if self._confirmed(text):
+            return
+        try:
+            command = parse(text)
+        except UserError as error:
+            await self._tell(Note(f"not understood: {error}"))
+            return
+        stage = session.stage
+        if command.name == "hold":
+            await self._tell(command.perform(session))
+            self._keys.set()
+            return
+        await self._tell(await self._in_thread(command.perform, session))
+        if command.name == "switch" or session.stage is not stage:
+            await self._greet(session)
+        self._news.set()
+        self._keys.set()
+
+    def _confirmed(self, text: str) -> bool:
+        """Return whether a message only says which picture was shown: "#12"."""
+        if not (text.startswith("#") and text[1:].isascii() and text[1:].isdigit() and len(text) < 16):
+            return False
+        self._shown = max(self._shown, min(int(text[1:]), self._sent))
+        if self._sent - self._shown < IN_FLIGHT:
+            self._room.set()
+        return True
+
+    async def _play(self, session: Session) -> None:
+        """Let decisions pass at the session's pace.
+
+        A key that changes in the second half of a wait is acted upon at once, and the next decision stays where it
+        was: half a wait of delay at most, at the same number of decisions a second.
+        """
+        due = time.monotonic()
+        while True:
+            if session.paused:
+                self._keys.clear()
+                await self._keys.wait()
+                due = time.monotonic()
+                continue
+            period = 1 / session.fps
+            await asyncio.sleep(due - period / 2 - time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._keys.wait(), max(0.0, due - time.monotonic()))
+            self._keys.clear()
+            await self._in_thread(_step, session)
+            self._news.set()
+            due = max(due + period, time.monotonic())
+
+    async def _send(self, session: Session) -> None:
+        """Send the newest picture whenever there is one and the page has room for it."""
+        self._news.set()
+        self._room.set()
+        while True:
+            await self._news.wait()
+            await self._room.wait()
+            self._news.clear()
+            self._sent += 1
+            if self._sent - self._shown >= IN_FLIGHT:
+                self._room.clear()
+            await self._socket.send_bytes(await self._in_thread(self._stream.encode, session, self._sent))
+
+    async def _greet(self, session: Session) -> None:
+        await self._socket.send_text(json.dumps({"welcome": welcome(session)}))
+
+    async def _tell(self, reply: Reply) -> None:
+        if isinstance(reply, Note):
+            await self._socket.send_text(json.dumps({"note": reply.text}))
+        elif isinstance(reply, Grid):
+            await self._socket.send_bytes(grid_message(reply))
+        elif isinstance(reply, Video):
+            await self._socket.send_bytes(video_message(reply))
+
+    def _too_many(self) -> bool:
+        second = int(time.monotonic())
+        self._second, self._messages = second, self._messages + 1 if second == self._second else 1
+        return self._messages > MOST_MESSAGES
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+def _step(session: Session) -> None:
+    """Let a decision pass, unless the player has paused while it was on its way."""
+    if not session.paused:
+        session.step()
+
+
+async def _until_first(main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
+    """Run until one of several loops ends, then end the others; raise what it raised, unless `main` just ended."""
+    tasks = [asyncio.create_task(loop) for loop in (main, *others)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in [tasks[0]] if tasks[0] in done else done:
+        task.result()

@@ -1,0 +1,175 @@
+// The page: keys and buttons to a session, what the session shows to the screen.
+
+import { Actions } from "./actions.js";
+import { Keys } from "./keys.js";
+import { RemoteSession } from "./remote.js";
+import { Screen } from "./screen.js";
+
+const $ = (selector) => document.querySelector(selector);
+const screen = new Screen();
+let facts = { paused: false, fps: 15, recording: null, scrub: null };
+let welcome = { predictors: [], episodes: [] };
+let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
+
+const on = {
+  welcome(told) {
+    welcome = told;
+    screen.welcome(told);
+    keys.use(new Actions(told.actions), $("#touch"));
+    fill($("#predictor"), told.predictors, told.predictor);
+    fill($("#episode"), told.episodes.map((_, index) => String(index)), "0");
+    $("#scrub").hidden = told.episodes.length === 0;
+    if (told.missing) on.note(`The dream plays alone: ${told.missing}`);
+  },
+  picture(picture) {
+    facts = picture.facts;
+    screen.show(picture);
+    showPlace();
+  },
+  grid: (grid) => screen.grid(grid),
+  video({ kind, data }) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([data], { type: kind === "gif" ? "image/gif" : "video/mp4" }));
+    link.download = `acvp-${facts.predictor}.${kind}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    screen.toast("The clip is in your downloads");
+  },
+  note: (text) => screen.toast(text),
+  lost(reason) {
+    document.body.classList.add("over");
+    screen.toast(`Not connected: ${reason}. Reload the page to play again.`);
+  },
+};
+
+const commands = {
+  reset: () => send("reset"),
+  pause: () => send("pause", { on: !facts.paused }),
+  step() {
+    if (!facts.paused) send("pause", { on: true });
+    send("step");
+  },
+  reground: () => send("reground"),
+  rewind(repeated) {
+    if (!repeated && pausedBefore === null) pausedBefore = facts.paused;
+    send("rewind");
+  },
+  rewound: resume,
+  every() {
+    pausedBefore = facts.paused;
+    send("pause", { on: true });
+    look();
+    $("#every").showModal();
+  },
+  driver: () => send("change_driver"),
+  clip() {
+    if (facts.recording === null) return send("record");
+    screen.toast("Making the clip …");
+    send("end_clip", { kind: $("#kind").value });
+  },
+  back: () => scrubBy(-1),
+  forth: () => scrubBy(1),
+  previous: () => scrubTo(episode() - 1, 0),
+  next: () => scrubTo(episode() + 1, 0),
+  predictor() {
+    const names = welcome.predictors;
+    send("switch", { name: names[(names.indexOf(welcome.predictor) + 1) % names.length] });
+  },
+  slower: () => setSpeed(facts.fps - (facts.fps > 5 ? 5 : 1)),
+  faster: () => setSpeed(facts.fps + (facts.fps >= 5 ? 5 : 1)),
+  theme() {
+    const dark = getComputedStyle(document.documentElement).colorScheme === "dark"
+      || (document.documentElement.style.colorScheme === "" && matchMedia("(prefers-color-scheme: dark)").matches);
+    document.documentElement.style.colorScheme = dark ? "light" : "dark";
+    localStorage.setItem("theme", document.documentElement.style.colorScheme);
+  },
+  help: () => $("#help").showModal(),
+};
+
+const keys = new Keys((action) => send("hold", { action }), (name, repeated) => commands[name](repeated));
+const session = await makeSession();
+
+async function makeSession() {
+  if (document.documentElement.dataset.source === "server") return new RemoteSession(on);
+  const { LocalSession } = await import("./local.js");
+  return new LocalSession(on);
+}
+
+function send(name, fields = {}) {
+  session.send({ do: name, ...fields });
+}
+
+/** Go on after a dialog or a rewind, if it was not paused before. */
+function resume() {
+  if (pausedBefore === false) send("pause", { on: false });
+  pausedBefore = null;
+}
+
+function look() {
+  send("every_action", { steps: Number($("#ahead").value) });
+}
+
+function setSpeed(fps) {
+  send("fps", { fps: Math.min(60, Math.max(1, fps)) });
+}
+
+const episode = () => facts.scrub?.[0] ?? Number($("#episode").value);
+
+function scrubTo(number, frame) {
+  if (!welcome.episodes.length) return screen.toast("No recorded episodes: start acvp play with --data");
+  const count = welcome.episodes.length;
+  const at = ((number % count) + count) % count;
+  send("scrub", { episode: at, frame: Math.min(Math.max(frame, 0), welcome.episodes[at] - 1) });
+}
+
+function scrubBy(frames) {
+  if (!facts.paused) send("pause", { on: true });
+  scrubTo(episode(), (facts.scrub?.[1] ?? 0) + frames);
+}
+
+function showPlace() {
+  if (facts.scrub === null) {
+    $("#place").textContent = "recorded episodes";
+    return;
+  }
+  const [number, frame] = facts.scrub;
+  $("#episode").value = String(number);
+  $("#frame").max = String(welcome.episodes[number] - 1);
+  if (document.activeElement !== $("#frame")) $("#frame").value = String(frame);
+  $("#place").textContent = `frame ${frame} of ${welcome.episodes[number] - 1}`;
+}
+
+function fill(select, names, chosen) {
+  select.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
+}
+
+/** Leave a control after it was used with a pointer, so that the keys are the game's again. */
+const leave = (event) => event.target.blur();
+
+for (const button of document.querySelectorAll("[data-do]")) {
+  button.addEventListener("click", (event) => {
+    commands[button.dataset.do](false);
+    if (button.dataset.do === "rewind") commands.rewound();
+    if (event.detail) button.blur();
+  });
+}
+$("#theme").addEventListener("click", commands.theme);
+$("#predictor").addEventListener("change", (event) => (send("switch", { name: event.target.value }), leave(event)));
+$("#fps").addEventListener("input", (event) => setSpeed(Number(event.target.value)));
+$("#fps").addEventListener("change", leave);
+$("#episode").addEventListener("change", (event) => (scrubTo(Number(event.target.value), 0), leave(event)));
+$("#frame").addEventListener("input", (event) => scrubTo(episode(), Number(event.target.value)));
+$("#frame").addEventListener("change", leave);
+$("#kind").addEventListener("change", leave);
+$("#ahead").addEventListener("input", look);
+$("#every").addEventListener("close", resume);
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden && !facts.paused) send("pause", { on: true });
+});
+setInterval(() => {
+  $("#rate").textContent = facts.paused ? "paused" : `${screen.rate?.toFixed(1) ?? "–"} of ${facts.fps} fps`;
+  if (document.activeElement !== $("#fps")) $("#fps").value = String(facts.fps);
+}, 300);
+
+document.documentElement.style.colorScheme = localStorage.getItem("theme") ?? "";
+session.start();

@@ -1,0 +1,204 @@
+// Everything that is drawn: pictures, meters, the grid of all actions.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const FIGURES = ["real", "dream", "difference"];
+const HISTORY = 150;
+const SPREAD = 2; // the difference is shown so many times as strong
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
+const grouped = (value) => value.toLocaleString("en").replaceAll(",", " ");
+
+/** The difference of two pictures of one size. */
+function difference(a, b) {
+  const result = new ImageData(a.width, a.height);
+  for (let i = 0; i < a.data.length; i += 1) result.data[i] = i % 4 === 3 ? 255 : SPREAD * Math.abs(a.data[i] - b.data[i]);
+  return result;
+}
+
+function paint(canvas, picture) {
+  if (canvas.width !== picture.width || canvas.height !== picture.height) {
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+  }
+  canvas.getContext("2d").putImageData(picture, 0, 0);
+}
+
+/** Enlarge by a whole number of the display's own pixels, unless that would leave much of the room empty. */
+function crisp(scale) {
+  const real = scale * devicePixelRatio;
+  return Math.floor(real) >= 0.85 * real ? Math.floor(real) / devicePixelRatio : scale;
+}
+
+export class Screen {
+  constructor() {
+    this.errors = [];
+    this.times = [];
+    this.steps = -1;
+    const observer = new ResizeObserver(() => this.fit());
+    observer.observe(document.body);
+    for (const id of FIGURES) observer.observe(document.getElementById(id));
+  }
+
+  welcome(welcome) {
+    this.actions = welcome.actions;
+    this.errors = [];
+    $("#game").textContent = welcome.game;
+    const [height, width, channels] = welcome.frame;
+    $("#real span").textContent = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
+  }
+
+  show({ facts, real, dream }) {
+    document.body.classList.toggle("alone", !real);
+    document.body.classList.toggle("over", facts.over);
+    paint($("#dream canvas"), dream);
+    if (real) {
+      paint($("#real canvas"), real);
+      paint($("#difference canvas"), difference(real, dream));
+    }
+    this.fit();
+    this.label(facts);
+    this.measure(facts);
+    this.count();
+  }
+
+  label(facts) {
+    const watching = facts.watching !== null;
+    $("#dream").className = watching ? "watching" : facts.steps ? "dreaming" : "";
+    const action = facts.action === null ? "" : this.actions[facts.action].toLowerCase();
+    $("#dream span").textContent = watching ? `watches: ${facts.watching.join(" of ")} frames` : action;
+    $("[data-do=pause] span").textContent = facts.paused ? "Go on" : "Pause";
+    $("[data-do=pause]").classList.toggle("on", facts.paused);
+    $("[data-do=driver] span").textContent = { human: "Agent", agent: "You", recording: "Take over" }[facts.driver];
+    $("[data-do=driver]").classList.toggle("on", facts.driver !== "human");
+    $("[data-do=clip]").classList.toggle("on", facts.recording !== null);
+    $("[data-do=clip] span").textContent = facts.recording === null ? "Clip" : `Save ${(facts.recording / 15).toFixed(1)} s`;
+  }
+
+  measure(facts) {
+    this.meter("steps", grouped(facts.steps), facts.over ? "the real game is over: press Enter" : this.ending(facts));
+    this.remember(facts);
+    if (facts.wrong !== null) {
+      const share = (100 * facts.wrong) / facts.pixels;
+      const percent = facts.wrong && share < 0.01 ? "< 0.01" : share.toFixed(share < 10 ? 2 : 1);
+      this.meter("wrong", grouped(facts.wrong), `${percent} % of the frame, squared error ${facts.error.toFixed(1)}`);
+      this.curve();
+    }
+    const found = { true: ["found", "good"], false: ["lost", "bad"], null: ["–", ""] }[facts.found];
+    this.meter("object", found[0], facts.found === null ? "not in sight" : "in the dream, near its real place", found[1]);
+    this.rewards(facts);
+  }
+
+  ending(facts) {
+    const ends = facts.end === null ? "" : `, ends with ${Math.round(100 * facts.end)} %`;
+    return `${(facts.steps / facts.fps).toFixed(1)} s${ends}`;
+  }
+
+  rewards(facts) {
+    const dreamed = facts.dreamed === null ? "–" : signed(facts.dreamed);
+    const line = $("#reward p");
+    const real = document.body.classList.contains("alone") ? [] : [signed(facts.earned), label(" real  ")];
+    line.replaceChildren(...real, label(dreamed, "dreamed"), label(" dream"));
+    const score = document.body.classList.contains("alone") ? "" : `score ${facts.score}`;
+    $("#reward small").textContent = facts.dreamed === null ? `${score}${score && ", "}this predictor knows no rewards` : score;
+  }
+
+  meter(id, value, note, kind = "") {
+    const box = document.getElementById(id);
+    $("p", box).textContent = value;
+    $("p", box).className = kind;
+    $("small", box).textContent = note;
+  }
+
+  remember(facts) {
+    if (facts.number < this.number) this.errors = this.errors.slice(0, Math.max(0, this.errors.length - this.number + facts.number));
+    else if (facts.number !== this.number) this.errors.push(facts.wrong ?? 0);
+    this.number = facts.number;
+    this.errors = this.errors.slice(-HISTORY);
+  }
+
+  /** The last wrong-pixel counts as a filled curve. */
+  curve() {
+    const canvas = $("#wrong canvas");
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.round(side * devicePixelRatio));
+    if (canvas.width !== width) canvas.width = width;
+    if (canvas.height !== height) canvas.height = height;
+    const context = canvas.getContext("2d");
+    context.clearRect(0, 0, width, height);
+    const top = Math.max(1, ...this.errors);
+    const at = (value, index) => [width * (1 - (this.errors.length - 1 - index) / (HISTORY - 1)), height - 1 - (height - 3) * (value / top)];
+    context.beginPath();
+    this.errors.forEach((value, index) => context.lineTo(...at(value, index)));
+    context.strokeStyle = colour("--dream");
+    context.lineWidth = 1.5 * devicePixelRatio;
+    context.stroke();
+    context.lineTo(width, height);
+    context.lineTo(at(0, 0)[0], height);
+    context.globalAlpha = 0.15;
+    context.fillStyle = colour("--dream");
+    context.fill();
+    context.globalAlpha = 1;
+  }
+
+  /** The true rate: pictures shown in the last second and a half. */
+  count() {
+    const now = performance.now();
+    this.times = [...this.times.filter((time) => now - time < 1500), now];
+    const span = now - this.times[0];
+    this.rate = span > 300 ? ((this.times.length - 1) * 1000) / span : 0;
+  }
+
+  /** Give all pictures the largest size that fits their places. */
+  fit() {
+    const figures = FIGURES.map((id) => document.getElementById(id)).filter((figure) => figure.offsetParent);
+    const canvas = $("#dream canvas");
+    const scales = figures.map((figure) => {
+      const caption = $("figcaption", figure).offsetHeight + 18;
+      return Math.min((figure.clientWidth - 8) / canvas.width, (figure.clientHeight - caption) / canvas.height);
+    });
+    const scale = crisp(Math.max(0.5, Math.min(...scales)));
+    for (const figure of figures) {
+      const style = $("canvas", figure).style;
+      [style.width, style.height] = [`${canvas.width * scale}px`, `${canvas.height * scale}px`];
+    }
+  }
+
+  grid({ steps, dreams, truths }) {
+    const scale = Math.max(1, Math.min(3, Math.floor(150 / dreams[0].width)));
+    const cells = dreams.map((dream, index) => {
+      const cell = document.createElement("section");
+      const name = document.createElement("h3");
+      name.textContent = `${index}  ${this.actions[index].toLowerCase()}`;
+      cell.append(name, thumbnail("dream", dream, scale));
+      if (truths) cell.append(thumbnail("real", truths[index], scale));
+      return cell;
+    });
+    $("#grid").replaceChildren(...cells);
+    $("#every output").textContent = steps === 1 ? "1 step" : `${steps} steps`;
+  }
+
+  toast(text) {
+    const toast = $("#toast");
+    toast.textContent = text;
+    toast.classList.add("shown");
+    clearTimeout(this.hiding);
+    this.hiding = setTimeout(() => toast.classList.remove("shown"), 2500 + 30 * text.length);
+  }
+}
+
+function label(text, kind = "") {
+  const element = document.createElement("i");
+  element.textContent = text;
+  element.className = kind;
+  return element;
+}
+
+function thumbnail(name, picture, scale) {
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  caption.textContent = name;
+  const canvas = document.createElement("canvas");
+  paint(canvas, picture);
+  canvas.style.width = `${picture.width * scale}px`;
+  figure.append(canvas, caption);
+  return figure;
+}

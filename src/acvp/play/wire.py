@@ -1,0 +1,145 @@
+"""Pictures for the page: one byte a pixel where possible, as differences to what the page already has.
+
+A binary message is one byte of kind, four of the header's length (little-endian), the header as JSON, the payload.
+The socket's own compression makes a few hundred bytes of a payload that is mostly zeros.
+
+Shapes: h height, w width and C channels of the view, N colours.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.palette import PaletteEncoder, TooManyColorsError
+from acvp.play.commands import Video
+from acvp.play.dream import Seen
+from acvp.play.moment import Grid
+from acvp.play.session import Session
+from acvp.play.worlds import RecordedWorld
+
+
+class Kind(IntEnum):
+    """What a binary message holds."""
+
+    PICTURE = 1
+    GRID = 2
+    VIDEO = 3
+
+
+def pack(kind: Kind, header: dict[str, Any], payload: bytes) -> bytes:
+    """Return a binary message."""
+    text = json.dumps(header, allow_nan=False).encode()
+    return struct.pack("<BI", kind, len(text)) + text + payload
+
+
+class FrameStream:
+    """Frames to a page that keeps the last one: gray values, palette indices, or RGB from the 257th colour on."""
+
+    def __init__(self) -> None:
+        self._palette = PaletteEncoder()
+        self._colours = 0
+        self._layout: tuple[str, tuple[int, ...]] | None = None
+        self._last = np.zeros(0, np.uint8)
+
+    def encode(self, frame: Seen) -> tuple[dict[str, Any], bytes]:
+        """Return what the header says of a frame (h, w, C), and its bytes xor those of the frame before it."""
+        form, values = self._values(frame)
+        header: dict[str, Any] = {"form": form, "size": [frame.shape[0], frame.shape[1]]}
+        if form == "palette" and (len(self._palette.palette) > self._colours or self._layout is None):
+            self._colours = len(self._palette.palette)
+            header["palette"] = self._palette.palette.tobytes().hex()
+        if (form, values.shape) != self._layout:
+            self._layout, self._last = (form, values.shape), np.zeros_like(values)
+            header["whole"] = True
+        difference = (values ^ self._last).tobytes()
+        self._last = values
+        return header, difference
+
+    def _values(self, frame: Seen) -> tuple[str, NDArray[np.uint8]]:
+        if frame.shape[2] == 1:
+            return "gray", frame[..., 0]
+        if self._layout is not None and self._layout[0] == "rgb":
+            return "rgb", frame
+        try:
+            return "palette", self._palette.encode(frame)
+        except TooManyColorsError:
+            return "rgb", frame
+
+
+class PictureStream:
+    """Both worlds to a page, each as a stream of frames."""
+
+    def __init__(self) -> None:
+        self._of: tuple[str, bool] | None = None
+        self._streams: dict[str, FrameStream] = {}
+
+    def encode(self, session: Session, number: int) -> bytes:
+        """Return the message that shows the session as it is now."""
+        moment = session.moment
+        if (session.name, moment.real is None) != self._of:
+            self._of = session.name, moment.real is None
+            self._streams = {"real": FrameStream(), "dream": FrameStream()}
+        header, payloads = facts(session) | {"picture": number}, []
+        for name, frame in (("real", moment.real), ("dream", moment.dream.frame)):
+            if frame is not None:
+                header[name], payload = self._streams[name].encode(frame)
+                payloads.append(payload)
+        return pack(Kind.PICTURE, header, b"".join(payloads))
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """Return what the meters and labels of the page show."""
+    moment, reading = session.moment, session.moment.reading
+    world = session.world
+    return {
+        "predictor": session.name,
+        "number": moment.number,
+        "steps": moment.dream.steps,
+        "watching": None if moment.dream.state else [len(moment.frames), session.context],
+        "action": moment.action,
+        "wrong": None if reading is None else reading.wrong,
+        "pixels": None if reading is None else reading.pixels,
+        "error": None if reading is None else round(reading.error, 3),
+        "found": None if reading is None else reading.found,
+        "score": moment.score,
+        "earned": moment.earned,
+        "dreamed": None if moment.dream.reward is None else moment.dreamed,
+        "end": None if moment.dream.end is None else round(moment.dream.end, 3),
+        "over": moment.over,
+        "driver": session.driver,
+        "paused": session.paused,
+        "fps": session.fps,
+        "recording": None if session.clip is None else len(session.clip),
+        "scrub": [world.position_in_store, world.at] if isinstance(world, RecordedWorld) else None,
+    }
+
+
+def welcome(session: Session) -> dict[str, Any]:
+    """Return what the page must know of a stage before it shows anything."""
+    store = session.stage.store
+    return {
+        "game": session.stage.env_id,
+        "actions": list(session.stage.action_meanings),
+        "predictors": list(session.cast.names),
+        "predictor": session.name,
+        "frame": list(session.dreamer.predictor.config.frame),
+        "episodes": [] if store is None else [entry.frames for entry in store.entries],
+        "missing": session.stage.missing,
+    }
+
+
+def grid_message(grid: Grid) -> bytes:
+    """Return every action's pictures as RGB or gray bytes, dreams first, then truths."""
+    header = {"steps": grid.steps, "shape": list(grid.dreams.shape), "truths": grid.truths is not None}
+    return pack(Kind.GRID, header, grid.dreams.tobytes() + (b"" if grid.truths is None else grid.truths.tobytes()))
+
+
+def video_message(video: Video) -> bytes:
+    """Return a clip's file."""
+    return pack(Kind.VIDEO, {"kind": video.kind}, video.data)

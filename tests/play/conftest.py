@@ -1,0 +1,16 @@
+"""A recording of ToyGame that the play tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
+    """Some episodes of ToyGame."""
+    folder = tmp_path_factory.mktemp("toy")
+    collect(CollectConfig(env_id="toy", out=folder / "store", frames=600, seed=2))
+    return EpisodeStore.open(folder / "store")

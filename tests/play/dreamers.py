@@ -1,0 +1,74 @@
+"""Predictors for play: one that moves ToyGame's player and lets the rest stand still, and casts of such."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from acvp.data.views import GRAY_84, RGB, View
+from acvp.envs.toy import CELL, TOY_ID
+from acvp.models import About, MlpConfig, Predictor, build_predictor
+from acvp.play.cast import Cast
+from acvp.play.session import Session
+from tests.evaluation.predictors import Knowing
+
+MEANINGS = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
+NOOP, UP, DOWN, LEFT, RIGHT = range(5)
+MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+PLAYER, WALL, FLOOR = (240, 240, 240), (110, 110, 110), (0, 0, 0)
+
+Frame = NDArray[np.uint8]
+
+
+def player(frame: Frame) -> tuple[int, int]:
+    """Return the cell (row, column) of the player in a frame of ToyGame."""
+    rows, columns = np.nonzero((frame == PLAYER).all(-1))
+    return int(rows[0]) // CELL, int(columns[0]) // CELL
+
+
+class StandStill(Knowing):
+    """Knows how ToyGame's player moves among walls; ball, goal and lives stay as they were last seen."""
+
+    def __init__(self, context: int = 2, env_id: str = TOY_ID) -> None:
+        super().__init__((24, 24, 3), 5, context)
+        self.about = About(env_id=env_id, view="rgb", action_meanings=MEANINGS)
+
+    def recognise(self, frames: Frame) -> Frame:
+        last: Frame = frames[-1]
+        return last
+
+    def go_on(self, known: Frame, action: int) -> tuple[Frame, Frame]:
+        cells, (row, column) = known[::CELL, ::CELL].copy(), player(known)
+        down, right = MOVES[action]
+        if tuple(cells[row + down, column + right]) not in (WALL, (230, 200, 40)):
+            cells[row, column] = FLOOR
+            cells[row + down, column + right] = PLAYER
+        frame = cells.repeat(CELL, 0).repeat(CELL, 1)
+        return frame, frame
+
+
+def network(view: View = RGB, *, env_id: str = TOY_ID, outcome_heads: bool = True, seed: int = 1) -> Predictor:
+    """Return a small network of random weights for ToyGame."""
+    frame = view.shape((24, 24, 3))
+    config = MlpConfig(actions=5, frame=frame, hidden=(6, 8, 10, 7), outcome_heads=outcome_heads)
+    predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
+    predictor.normaliser.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
+    predictor.about = About(env_id=env_id, view=view.name, action_meanings=MEANINGS)
+    return predictor
+
+
+def cast() -> Cast:
+    """Return a cast of three, the first of which knows something, and copy-last-frame."""
+    return Cast({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, outcome_heads=False)})
+
+
+def session(**options: object) -> Session:
+    return Session(cast(), **options)  # type: ignore[arg-type]
+
+
+def play_on(session: Session, *actions: int) -> None:
+    """Hold each action for one decision."""
+    for action in actions:
+        session.hold(action)
+        session.step()

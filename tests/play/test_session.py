@@ -1,0 +1,471 @@
+"""Everything a player can do, without the web."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
+from acvp.errors import UserError
+from acvp.play.cast import Cast
+from acvp.play.session import MOST_STEPS, Session
+from acvp.play.worlds import LiveWorld, RecordedWorld
+from tests.play.dreamers import DOWN, LEFT, NOOP, RIGHT, UP, StandStill, cast, network, play_on, player, session
+
+
+def same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+def dreaming(**options: object) -> Session:
+    """A session whose predictor has seen enough."""
+    found = session(**options)
+    play_on(found, NOOP)
+    return found
+
+
+def test_a_predictor_watches_until_it_has_seen_its_context() -> None:
+    one = Session(Cast({"slow": lambda: StandStill(context=4)}))
+    states = []
+    for _ in range(4):
+        assert same(one.moment.real, one.moment.dream.frame), "it shows what it watches"
+        states.append(one.moment.dream.state)
+        one.step()
+    assert [state is None for state in states] == [True, True, True, False]
+    assert one.moment.dream.steps == 1
+
+
+@pytest.mark.parametrize(("action", "move"), [(UP, (-1, 0)), (DOWN, (1, 0)), (LEFT, (0, -1)), (RIGHT, (0, 1))])
+def test_the_same_keys_move_both_worlds(action: int, move: tuple[int, int]) -> None:
+    one = dreaming(seed=4)
+    before = player(one.moment.dream.frame)
+    play_on(one, action)
+    assert one.moment.real is not None
+    assert player(one.moment.real) == player(one.moment.dream.frame) == (before[0] + move[0], before[1] + move[1])
+    assert one.moment.action == action
+
+
+def test_the_real_game_is_the_game() -> None:
+    one, game = session(seed=7), make_game("toy")
+    frames = [game.reset(7)]
+    actions = [UP, RIGHT, RIGHT, DOWN, NOOP] * 3
+    for action in actions:
+        play_on(one, action)
+        frames.append(game.step(action).frame)
+        assert same(one.moment.real, frames[-1])
+
+
+def test_a_tap_between_two_decisions_counts_once() -> None:
+    one = dreaming(seed=4)
+    one.hold(UP)
+    one.hold(NOOP)
+    one.step()
+    assert one.moment.action == UP
+    one.step()
+    assert one.moment.action == NOOP
+
+
+def test_grounding_brings_the_error_to_zero() -> None:
+    one = dreaming(seed=4)
+    play_on(one, UP, UP, NOOP, NOOP)
+    assert one.moment.reading is not None
+    assert one.moment.reading.wrong > 0, "the ball stands still in the dream"
+    assert one.moment.dream.steps == 4
+    one.reground()
+    assert (one.moment.reading.wrong, one.moment.reading.error, one.moment.dream.steps) == (0, 0.0, 0)
+    assert same(one.moment.real, one.moment.dream.frame)
+
+
+def test_meters_say_what_is_wrong_and_where_the_object_is() -> None:
+    one = dreaming(seed=4)
+    assert one.moment.reading is not None
+    assert one.moment.reading.found is True
+    play_on(one, NOOP)
+    real, dream = one.moment.real, one.moment.dream.frame
+    assert real is not None
+    apart = (np.abs(real.astype(int) - dream) > 8).any(-1)
+    assert (one.moment.reading.wrong, one.moment.reading.pixels) == (apart.sum(), 24 * 24)
+    one.switch("net")
+    play_on(one, NOOP)
+    assert one.moment.reading.found is False, "noise shows no player"
+
+
+def test_rewards_are_summed_from_the_grounding_on() -> None:
+    one = session(seed=4)
+    one.switch("net")
+    rewards, dreamed = [], []
+    for action in [RIGHT] * 12 + [DOWN] * 12 + [LEFT] * 12 + [UP] * 12:
+        before = one.moment.score
+        play_on(one, action)
+        rewards.append(one.moment.score - before)
+        dreamed.append(one.moment.dream.reward)
+    assert any(rewards), "the episode should have a reward in it"
+    assert one.moment.earned == sum(np.sign(rewards))
+    assert one.moment.dreamed == sum(reward for reward in dreamed if reward is not None)
+    one.reground()
+    assert (one.moment.earned, one.moment.dreamed) == (0, 0)
+
+
+def test_rewinding_restores_both_worlds() -> None:
+    one = dreaming(seed=4)
+    past = []
+    for action in (UP, LEFT, DOWN, RIGHT, UP):
+        past.append(one.moment)
+        play_on(one, action)
+    for wanted in reversed(past):
+        one.rewind()
+        assert one.moment is wanted
+    assert one.paused
+    again = []
+    for action in (UP, LEFT, DOWN, RIGHT, UP):
+        again.append(one.moment)
+        play_on(one, action)
+    for first, second in zip(past, again, strict=True):
+        assert same(first.real, second.real)
+        assert same(first.dream.frame, second.dream.frame)
+
+
+def test_rewinding_ends_with_what_is_kept() -> None:
+    one = session()
+    with pytest.raises(UserError, match="nothing earlier"):
+        one.rewind()
+
+
+def test_a_game_that_cannot_save_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = dreaming()
+    assert isinstance(one.world, LiveWorld)
+    monkeypatch.setattr(one.world.game, "can_save", False)
+    one.reset()
+    play_on(one, UP, UP)
+    with pytest.raises(UserError, match="cannot save its state"):
+        one.rewind()
+    assert one.every_action().truths is None
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_all_actions_show_dream_and_truth_and_change_nothing(steps: int) -> None:
+    one = dreaming(seed=4)
+    before = one.moment
+    grid = one.every_action(steps)
+    assert grid.dreams.shape == (5, 24, 24, 3)
+    assert grid.truths is not None
+    assert one.moment is before
+    for action in range(5):
+        other = dreaming(seed=4)
+        play_on(other, *[action] * steps)
+        assert same(other.moment.dream.frame, grid.dreams[action])
+        assert same(other.moment.real, grid.truths[action])
+    play_on(one, RIGHT)
+    assert same(one.moment.real, dreaming_then(RIGHT).moment.real), "the real game stands where it stood"
+
+
+def dreaming_then(action: int) -> Session:
+    one = dreaming(seed=4)
+    play_on(one, action)
+    return one
+
+
+def test_all_actions_need_ground_and_a_number_of_steps() -> None:
+    with pytest.raises(UserError, match="still watches"):
+        session().every_action()
+    with pytest.raises(UserError, match=f"1 to {MOST_STEPS}"):
+        dreaming().every_action(0)
+
+
+def test_switching_keeps_the_real_game_and_grounds_the_new_dream() -> None:
+    one = dreaming(seed=4)
+    play_on(one, UP, UP, UP)
+    frames = one.moment.frames
+    for name, shape in (
+        ("net", (24, 24, 3)),
+        ("gray", (84, 84, 1)),
+        ("copy-last-frame", (24, 24, 3)),
+        ("still", (24, 24, 3)),
+    ):
+        one.switch(name)
+        assert one.name == name
+        assert one.moment.frames is frames
+        assert one.moment.dream.frame.shape == shape
+        assert one.moment.dream.state is not None, "enough real frames are kept for every predictor"
+        assert same(one.moment.real, one.moment.dream.frame)
+        play_on(one, NOOP)
+        frames = one.moment.frames
+    assert one.moment.number == 8
+
+
+def test_copy_last_frame_stands_still() -> None:
+    one = dreaming()
+    one.switch("copy-last-frame")
+    frame = one.moment.dream.frame
+    play_on(one, UP, RIGHT, UP)
+    assert same(one.moment.dream.frame, frame)
+
+
+def test_a_name_that_is_not_there() -> None:
+    one = dreaming()
+    with pytest.raises(UserError, match="still, net, gray, copy-last-frame"):
+        one.switch("nobody")
+    assert one.name == "still"
+
+
+def test_a_finished_game_waits_for_a_human_and_not_for_an_agent() -> None:
+    one = dreaming()
+    one.set_fps(60)
+    while not one.moment.over:
+        play_on(one, UP)
+    over = one.moment
+    one.step()
+    assert one.moment is over
+    one.change_driver()
+    one.step()
+    assert (one.moment.number, one.moment.over) == (0, False)
+    numbers = []
+    for _ in range(3):
+        one.step()
+        numbers.append(one.moment.number)
+    assert numbers == [1, 2, 3]
+
+
+def test_every_reset_is_another_game_and_the_same_one_again_by_seed() -> None:
+    one, other = session(seed=5), session(seed=5)
+    for each in (one, other):
+        each.reset()
+    assert same(one.moment.real, other.moment.real)
+    assert not same(one.moment.real, session(seed=5).moment.real)
+
+
+def test_a_recording_plays_on_and_the_dream_starts_anywhere_in_it(toy: EpisodeStore) -> None:
+    one, episode = session(store=toy), toy[1]
+    one.scrub(1, 10)
+    assert one.driver == "recording"
+    for frame in range(10, 15):
+        assert same(one.moment.real, episode.frames(frame, frame + 1)[0])
+        assert one.moment.dream.steps == frame - 10
+        one.step()
+    one.rewind()
+    one.rewind()
+    assert isinstance(one.world, RecordedWorld)
+    assert one.world.at == 13
+    assert same(one.moment.real, episode.frames(13, 14)[0])
+
+
+def test_a_recording_ends(toy: EpisodeStore) -> None:
+    one, last = session(store=toy), len(toy[0]) - 1
+    one.scrub(0, last - 1)
+    one.step()
+    assert one.moment.over
+    one.scrub(0, last)
+    one.step()
+    assert one.moment.over
+    assert same(one.moment.real, toy[0].frames(last, last + 1)[0])
+
+
+def test_near_the_beginning_of_a_recording_the_predictor_watches(toy: EpisodeStore) -> None:
+    one = session(store=toy)
+    one.scrub(0, 0)
+    assert one.moment.dream.state is None
+    one.step()
+    assert one.moment.dream.state is not None
+
+
+def test_taking_over_a_recording_goes_on_with_the_game(toy: EpisodeStore) -> None:
+    one, episode = session(store=toy), toy[2]
+    one.scrub(2, 8)
+    assert one.change_driver() is None
+    assert isinstance(one.world, LiveWorld)
+    game = make_game("toy")
+    game.reset(episode.header.seed)
+    for action in episode.actions[:8].tolist():
+        game.step(action)
+    play_on(one, LEFT)
+    assert same(one.moment.real, game.step(LEFT).frame)
+    assert one.driver == "human"
+
+
+def test_without_the_game_a_recording_is_dreamed_on_alone(toy: EpisodeStore) -> None:
+    imported = dataclasses.replace(toy.info, policy="imported from elsewhere")
+    one = session(store=EpisodeStore(toy.path, imported, toy.entries))
+    one.scrub(0, 5)
+    note = one.change_driver()
+    assert note is not None
+    assert "goes on alone" in note
+    play_on(one, UP)
+    assert one.moment.real is None
+    assert one.moment.dream.steps == 1
+    one.switch("net")
+    assert one.moment.dream.steps == 0
+    one.reset()
+    assert one.moment.real is not None, "the game itself is there"
+
+
+@pytest.mark.parametrize(("episode", "frame"), [(-1, 0), (99, 0), (0, -1), (0, 10**9)])
+def test_places_outside_the_store(toy: EpisodeStore, episode: int, frame: int) -> None:
+    one = session(store=toy)
+    before = one.moment
+    with pytest.raises(UserError, match="to"):
+        one.scrub(episode, frame)
+    assert one.moment is before
+
+
+def test_scrubbing_needs_a_store() -> None:
+    with pytest.raises(UserError, match="--data"):
+        session().scrub(0, 0)
+
+
+class TestAlone:
+    """A predictor whose game is not installed."""
+
+    @staticmethod
+    def alone(toy: EpisodeStore, **options: object) -> Session:
+        elsewhere = EpisodeStore(toy.path, dataclasses.replace(toy.info, env_id="elsewhere/Toy-v0"), toy.entries)
+        loaders = {
+            "still": lambda: StandStill(env_id="elsewhere/Toy-v0"),
+            "net": lambda: network(env_id="elsewhere/Toy-v0"),
+        }
+        return Session(Cast(loaders), store=elsewhere, **options)  # type: ignore[arg-type]
+
+    def test_it_plays_from_stored_frames(self, toy: EpisodeStore) -> None:
+        one = self.alone(toy)
+        assert one.moment.real is None
+        assert one.stage.missing is not None
+        assert any(same(one.moment.dream.frame, frame) for episode in toy for frame in episode.frames())
+        start = one.moment.dream.frame
+        play_on(one, UP, LEFT)
+        assert one.moment.dream.steps == 2
+        one.rewind()
+        assert one.moment.dream.steps == 1
+        one.reground()
+        assert same(one.moment.dream.frame, start)
+        one.switch("net")
+        play_on(one, UP)
+        assert one.moment.dream.steps == 1
+        assert one.every_action().truths is None
+
+    def test_every_reset_is_another_start(self, toy: EpisodeStore) -> None:
+        one = self.alone(toy)
+        starts = set()
+        for _ in range(5):
+            one.reset()
+            starts.add(one.moment.dream.frame.tobytes())
+        assert len(starts) > 1
+
+    def test_an_agent_plays_too(self, toy: EpisodeStore) -> None:
+        one = self.alone(toy, policy=lambda meanings, rng: lambda frame: 2 + int(frame.shape != (24, 24, 3)))
+        one.change_driver()
+        one.step()
+        assert one.moment.action == DOWN
+
+    def test_its_clip_shows_the_dream_only(self, toy: EpisodeStore) -> None:
+        one = self.alone(toy)
+        one.record()
+        play_on(one, UP, UP)
+        assert Image.open(io.BytesIO(one.end_clip("gif"))).width < 300
+
+    def test_without_stored_frames_it_says_the_cure(self) -> None:
+        with pytest.raises(UserError, match="--data"):
+            Session(Cast({"x": lambda: network(env_id="elsewhere/Toy-v0")}))
+
+
+def test_a_game_of_a_module_is_not_imported_for_a_predictor() -> None:
+    with pytest.raises(UserError, match="--import some_module"):
+        Session(Cast({"x": lambda: network(env_id="some_module:Toy-v0")}))
+
+
+def test_a_predictor_of_another_version_of_the_game() -> None:
+    predictor = network()
+    predictor.actions = 4
+    with pytest.raises(UserError, match="another version"):
+        Session(Cast({"x": lambda: predictor}))
+
+
+def test_a_predictor_that_says_nothing_about_itself() -> None:
+    predictor = network()
+    predictor.about = None
+    with pytest.raises(UserError, match="acvp train"):
+        Session(Cast({"x": lambda: predictor}))
+
+
+def test_a_spoilt_dream_is_shown_as_it_is() -> None:
+    predictor = network()
+    for weight in predictor.parameters():
+        weight.data.fill_(float("nan"))
+    one = Session(Cast({"x": lambda: predictor}))
+    play_on(one, UP, UP)
+    assert one.moment.dream.frame.dtype == np.uint8
+
+
+def test_a_clip_holds_what_was_played() -> None:
+    one = dreaming(seed=4)
+    one.record()
+    play_on(one, UP, LEFT, DOWN)
+    with pytest.raises(UserError, match="end it first"):
+        one.switch("net")
+    data = one.end_clip("mp4")
+    with av.open(io.BytesIO(data), "r") as container:
+        pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert len(pictures) == 4
+    assert pictures[0].shape[1] > 3 * pictures[0].shape[0] / 2, "three panels beside each other"
+    one.record()
+    play_on(one, UP, UP)
+    gif = Image.open(io.BytesIO(one.end_clip("gif")))
+    assert gif.n_frames == 3  # type: ignore[attr-defined]
+
+
+def test_clips_that_cannot_be() -> None:
+    one = dreaming()
+    with pytest.raises(UserError, match="begin one"):
+        one.end_clip("mp4")
+    one.record()
+    with pytest.raises(UserError, match="mp4 or gif"):
+        one.end_clip("avi")
+
+
+@pytest.mark.parametrize("action", [-1, 5, 10**9])
+def test_actions_that_are_not_there(action: int) -> None:
+    with pytest.raises(UserError, match="0 to 4"):
+        session().hold(action)
+
+
+@pytest.mark.parametrize("fps", [0.0, -1.0, 61.0, 1e300])
+def test_speeds_that_are_not_possible(fps: float) -> None:
+    with pytest.raises(UserError, match="1 to 60"):
+        session().set_fps(fps)
+
+
+def test_what_is_kept_for_rewinding_stays_within_its_memory() -> None:
+    one = dreaming(rewind_bytes=100_000)
+    one.change_driver()
+    sizes = []
+    for _ in range(300):
+        one.step()
+        sizes.append(one._timeline.size)
+    assert max(sizes) <= 100_000
+    assert len(one._timeline) >= 1
+
+
+def test_a_cast_is_loaded_when_asked_for() -> None:
+    loaded = []
+
+    def load() -> StandStill:
+        loaded.append(1)
+        return StandStill()
+
+    group = Cast({"one": load, "two": load})
+    Session(group)
+    Session(group)
+    assert len(loaded) == 1, "shared by all sessions"
+
+
+def test_an_empty_cast() -> None:
+    with pytest.raises(UserError, match="--run"):
+        Cast({})
+
+
+def test_the_cast_ends_with_the_baseline() -> None:
+    assert cast().names == ("still", "net", "gray", "copy-last-frame")
