@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from tyro.conf import Positional, arg, subcommand
 
+from acvp.analysis.config import AnalyzeConfig
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.envs import load_module, make_game
@@ -109,6 +110,7 @@ Verb = (
     | Annotated[TrainConfig, subcommand("train")]
     | Annotated[EvaluateConfig, subcommand("evaluate")]
     | Annotated[CounterfactualConfig, subcommand("counterfactual")]
+    | Annotated[AnalyzeConfig, subcommand("analyze")]
     | Annotated[ReportConfig, subcommand("report")]
 )
 
@@ -270,6 +272,20 @@ def run_counterfactual(config: CounterfactualConfig) -> int:
     return EXIT_OK
 
 
+def run_analyze(config: AnalyzeConfig) -> int:
+    """acvp analyze."""
+    import acvp
+    from acvp.analysis.command import analyze_run
+    from acvp.analysis.tables import analysis_tables
+
+    with _stages() as stage:
+        body = analyze_run(config, acvp.load, stage)
+    for name, reason in body["left_out"].items():
+        out.print(f"left out: {name}: {reason}", markup=False)
+    _print_results(analysis_tables(body), body, config.out or config.run)
+    return EXIT_OK
+
+
 def run_report(config: ReportConfig) -> int:
     """acvp report."""
     from acvp.report.page import write_report
@@ -286,6 +302,7 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     TrainConfig: run_train,
     EvaluateConfig: run_evaluate,
     CounterfactualConfig: run_counterfactual,
+    AnalyzeConfig: run_analyze,
     ReportConfig: run_report,
     ImportConfig: run_import,
     ExportConfig: run_export,

@@ -1,0 +1,83 @@
+"""`acvp analyze` from paths to files: analysis.json and plots/."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acvp.analysis.config import AnalyzeConfig
+from acvp.analysis.contingency import contingency_maps
+from acvp.analysis.controlled import controlled
+from acvp.analysis.different import different_actions
+from acvp.analysis.plots import controlled_figure, similarity_figure
+from acvp.analysis.similarity import action_similarity
+from acvp.analysis.study import Part, Study, open_study
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.command import PLOTS_NAME, Load, Stage, open_runs, write_json
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.plots import image
+from acvp.evaluation.subjects import check_alike
+
+ANALYSIS_NAME = "analysis.json"
+PARTS: dict[str, Callable[[Study, Progress], Part]] = {
+    "similarity": action_similarity,
+    "controlled": controlled,
+    "contingency": contingency_maps,
+    "different_actions": different_actions,
+}
+FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
+"""Those drawn from what analysis.json holds."""
+
+
+def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Analyse the run of a configuration, write all files, and return what analysis.json holds."""
+    started = time.monotonic()
+    subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
+    check_alike(subjects, part.store)
+    study = open_study(subjects[0], part.store, config)
+    info = part.store.info
+    body: dict[str, Any] = {
+        "run": study.subject.name,
+        "game": info.env_id,
+        "view": study.subject.view.name,
+        "actions": list(info.action_meanings),
+        "data": str(part.store.path),
+        "store_digest": part.store.digest,
+        "test_part": part.how,
+        "left_out": study.left_out,
+    }
+    found, files = _make_parts(study, stage)
+    body |= found
+    for name in FIGURES.keys() & found.keys():
+        figure = FIGURES[name](body)
+        files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
+    body["files"] = sorted(files)
+    out = config.out or config.run
+    _write(out / PLOTS_NAME, files)
+    write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def _make_parts(study: Study, stage: Stage) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what all parts that can be made come to; the others are left out with their reason."""
+    found: dict[str, Any] = {}
+    files: dict[str, bytes] = {}
+    for name, make in PARTS.items():
+        title = name.replace("_", " ")
+        try:
+            found[name], pictures = make(study, stage(title))
+            files |= pictures
+        except UserError as error:
+            study.left_out[title] = str(error)
+    if not found:
+        raise UserError(f"{study.subject.name}: nothing could be analysed: {'; '.join(study.left_out.values())}")
+    return found, files
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    make_folder(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)

@@ -1,0 +1,114 @@
+"""Contingency maps: where in the frame the action tells, by the predictor and by the emulator.
+
+A map's value at a pixel is the standard deviation of the pixel's value over all actions, one decision ahead.
+
+Shapes: S states, A actions, C channels, h height, w width of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from acvp.analysis.plots import contingency_figure
+from acvp.analysis.scenes import most_telling
+from acvp.analysis.study import Part, Study
+from acvp.errors import UserError
+from acvp.evaluation.futures import Moment
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.metrics import as_pixels
+from acvp.evaluation.plots import image
+from acvp.evaluation.subjects import Subject, to_pixels
+
+Map = NDArray[np.float64]  # (h, w)
+FORMULA = "standard deviation of a pixel's value over all actions, one decision ahead"
+
+
+@dataclass(frozen=True)
+class State:
+    """A state in which the action tells."""
+
+    moment: Moment
+    true: Map
+    predicted: Map
+
+
+def contingency_maps(study: Study, progress: Progress) -> Part:
+    """Compare where the action tells by the predictor with where it tells by the emulator."""
+    states = list(_states(study, progress))
+    if not states:
+        raise UserError(
+            f"in none of {len(study.places)} states does the next frame depend on the action: try more --states"
+        )
+    agree = agreement([state.true for state in states], [state.predicted for state in states])
+    body = {"map": FORMULA, "states": len(states), "states_asked_for": len(study.places), "correlation": agree}
+    figure = _figure(study, states, agree)
+    return Part(body, {f"contingency.{kind}": image(figure, kind) for kind in ("png", "svg")})
+
+
+@torch.inference_mode()
+def _states(study: Study, progress: Progress) -> Iterator[State]:
+    """Yield the states in which actions lead to different frames, and none ends the game."""
+    for done, moment in enumerate(study.branched(study.places, 1)):
+        progress(done, len(study.places))
+        true = None if moment is None else spread(as_pixels(moment.futures[:, 0]))
+        if moment is not None and true is not None and true.any():
+            yield State(moment, true, spread(_every_action(study.subject, moment)))
+
+
+def spread(frames: torch.Tensor) -> NDArray[np.float64]:
+    """Return the standard deviation (h, w) over frames (A, C, h, w), root mean square over channels."""
+    return frames.double().var(0, correction=0).mean(0).sqrt().numpy()
+
+
+def _every_action(subject: Subject, moment: Moment) -> torch.Tensor:
+    """Return the predicted next frame under every action, (A, C, h, w), in clamped pixel values."""
+    predictor = subject.predictor
+    given = torch.from_numpy(moment.given[None]).to(subject.device)
+    between = torch.from_numpy(moment.between[None]).to(subject.device)
+    state = predictor.observe(predictor.normaliser.to_float(given), between)
+    return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
+
+
+def correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation over the pixels of two maps; 0 where one of them is flat."""
+    a, b = one.ravel() - one.mean(), other.ravel() - other.mean()
+    below = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / below if below else 0.0
+
+
+def agreement(true: Sequence[Map], predicted: Sequence[Map]) -> dict[str, float]:
+    """Return how well predicted maps agree with true ones, as correlations over pixels.
+
+    The mean true map of the other states, which knows the game but not the state, is what a map should beat.
+    """
+    total, count = sum(true), max(1, len(true) - 1)
+    found = {
+        "mean_maps": correlation(np.mean(predicted, 0), np.mean(true, 0)),
+        "by_state": float(np.mean([correlation(p, t) for p, t in zip(predicted, true, strict=True)])),
+        "by_state_of_mean_map": float(np.mean([correlation((total - t) / count, t) for t in true])),
+    }
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figure:
+    """Return the mean maps, and those of the state in which the action tells most, over its last frame."""
+    one = states[most_telling(np.array([state.true.sum() for state in states]), 1)[0]]
+    panels = {
+        f"true, mean of {len(states)} states": np.mean([state.true for state in states], 0),
+        "predicted, mean": np.mean([state.predicted for state in states], 0),
+        f"true, {study.title(one.moment.place)}": one.true,
+        "predicted, the same state": one.predicted,
+    }
+    text = (
+        f"Contingency: {FORMULA}, of {study.subject.name} and of the emulator ({study.store.info.env_id}); each map is "
+        "scaled to its own greatest value. Correlation over pixels: mean maps "
+        f"{agree['mean_maps']:.2f}; state by state {agree['by_state']:.2f} (the mean true map of the other states: "
+        f"{agree['by_state_of_mean_map']:.2f})."
+    )
+    return contingency_figure(one.moment.given[-1], panels, text)

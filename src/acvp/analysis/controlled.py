@@ -1,0 +1,112 @@
+"""Controlled and uncontrolled (§4.3, figure 9): what the factors that vary with the action predict, and what the rest.
+
+Shapes: F factors, S scenes, C channels, h height, w width of the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from acvp.analysis.factors import all_factors, with_only
+from acvp.analysis.halves import REGIONS, Mask, explain, high_variance, variance_curve
+from acvp.analysis.pictures import grid
+from acvp.analysis.scenes import Scenes, most_telling, object_regions, predict_next, read_scenes
+from acvp.analysis.study import Part, Study
+from acvp.errors import UserError
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.objects import find_positions
+from acvp.evaluation.results import few_episodes, numbers
+from acvp.evaluation.subjects import MEAN_FRAME
+from acvp.seeding import generator
+
+PREDICTION, ACTION, NON_ACTION = "prediction", "Action", "Non-Action"
+RANDOM, OTHERS = "as many at random", "all but those"
+"""A control: as many factors as Action has, but drawn at random, and the rest."""
+FORMULA = (
+    "1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels in which the true next frame x' differs from the last frame x, near "
+    "the controlled object and elsewhere"
+)
+
+
+def controlled(study: Study, progress: Progress) -> Part:
+    """Predict with the factors of high variance alone and with the others alone."""
+    factors = all_factors(study.subject.predictor)
+    high = high_variance(factors, study.config.variance_share)
+    scenes = read_scenes(study.store, study.places, study.subject.view, study.context)
+    regions = _regions(study, scenes, progress)
+    shown = _shown(study, scenes, regions)
+    predictions: dict[str, Tensor] = {}
+    pictures: dict[str, Tensor] = {}
+    variants = _variants(high, study.config.seed)
+    for done, (name, kept) in enumerate(variants.items()):
+        progress(done, len(variants))
+        subject = study.subject
+        if kept is not None:
+            subject = replace(subject, predictor=with_only(subject.predictor, kept))
+        if regions is not None:
+            predictions[name] = predict_next(subject, scenes)
+        if name in (PREDICTION, ACTION, NON_ACTION):
+            pictures[name] = predict_next(subject, shown)
+    body = {
+        "factors": len(factors),
+        "share_of_factors": float(high.mean()),
+        "share_of_variance": float(factors[high].var(1).sum() / factors.var(1).sum()),
+        "variance_curve": numbers(variance_curve(factors)),
+    }
+    if regions is not None:
+        body |= _explained(study, predictions, scenes, regions)
+    return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
+
+
+def _variants(high: Mask, seed: int) -> dict[str, Mask | None]:
+    """Return by name the factors (F,) that predictions are made with, None being all of them."""
+    random = generator("random factors", seed).permutation(high)
+    return {PREDICTION: None, ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
+
+
+def _regions(study: Study, scenes: Scenes, progress: Progress) -> Mask | None:
+    """Return the controlled object's surroundings (S, h, w), None where its place is not known."""
+    try:
+        positions = find_positions(study.store, scenes.places, study.context + 1, progress)
+    except UserError as error:
+        study.left_out["explained change"] = str(error)
+        return None
+    return object_regions(scenes, positions, study.store.info.frame_shape)
+
+
+def _shown(study: Study, scenes: Scenes, regions: Mask | None) -> Scenes:
+    """Return the scenes to picture: those named, or those in which the object, or anything, changes most."""
+    if study.chosen:
+        return read_scenes(study.store, study.chosen, study.subject.view, study.context)
+    changed = scenes.changed() if regions is None else scenes.changed() & regions
+    return scenes.of(most_telling(changed.sum((1, 2)), study.config.examples))
+
+
+def _explained(study: Study, predictions: dict[str, Tensor], scenes: Scenes, regions: Mask) -> dict[str, Any]:
+    mean = study.subject.predictor.normaliser.mean.cpu().movedim(-1, 0)  # (C, h, w)
+    everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
+    found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
+    episodes = len({place.episode for place in scenes.places})
+    return {
+        "formula": FORMULA,
+        "states": len(scenes.places),
+        "episodes": episodes,
+        "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
+        "explained": {
+            name: {part: numbers(values) for part, values in curve._asdict().items()}
+            for name, curve in found.by_name.items()
+        },
+    } | few_episodes(episodes)
+
+
+def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
+    """Return figure 9: a row for each scene."""
+    frames = [each.round().byte().permute(0, 2, 3, 1).numpy() for each in pictures.values()]
+    rows = []
+    for scene, place in enumerate(shown.places):
+        name = f"{study.title(place)}, {study.actions[shown.actions[scene, -1]]}".replace(", ", "\n")
+        rows.append((name, [shown.now[scene], shown.after[scene], *(each[scene] for each in frames)]))
+    return grid(["last frame", "true next frame", *pictures], rows)

@@ -1,0 +1,142 @@
+"""Figures of an analysis: action similarity, the two halves, contingency maps.
+
+Shapes: A actions, h height, w width of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from acvp.analysis.movements import label, ordered, parse
+from acvp.evaluation.plots import LIGHT, RUN_COLORS, caption, style
+from acvp.evaluation.subjects import MEAN_FRAME
+
+WRITTEN = 6
+"""Actions up to which each similarity is written into its square."""
+PANEL = 3.4
+"""Inches of a panel."""
+RAW, CENTRED = "as learned", "less the mean over actions"
+
+
+def similarity_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return heat maps of what analysis.json holds: a column for each table, but for one table its two side by side."""
+    similarity, names = body["similarity"], body["actions"]
+    tables = similarity["tables"]
+    panels = [(f"{name}, {kind}", table[key]) for key, kind in (("as_learned", RAW), ("centred", CENTRED))
+              for name, table in tables.items()]  # fmt: skip
+    across = max(2, len(tables))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(PANEL * across, PANEL * down), facecolor=colors["paper"])
+    for number, (title, panel) in enumerate(panels, 1):
+        _heat_map(figure.add_subplot(down, across, number), title, panel["cosines"], names, colors)
+    text = (
+        f"Cosine similarity of the action factors of {body['run']} ({body['game']}); white arrows without fire, black "
+        f"with. {'; '.join(_told(*panel) for panel in panels)}."
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def _heat_map(axes: Axes, title: str, cosines: list[list[float]], names: Sequence[str], colors: dict[str, str]) -> None:
+    order = ordered(names)
+    values = np.array(cosines)[np.ix_(order, order)]
+    axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
+    moves = [parse(names[action]) for action in order]
+    short = [move.label if move else names[action] for move, action in zip(moves, order, strict=True)]
+    axes.set_xticks(range(len(order)), short, fontsize=8)
+    axes.set_yticks(range(len(order)), [label(names[action]) for action in order], fontsize=7)
+    axes.tick_params(colors=colors["ink"], length=0)
+    axes.set_title(title, color=colors["ink"], fontsize=9, loc="left")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if len(order) <= WRITTEN:
+        for row, column in np.ndindex(values.shape):
+            dark = abs(values[row, column]) > 0.6
+            text = f"{values[row, column]:.2f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+
+
+def _told(title: str, panel: Mapping[str, Any]) -> str:
+    means = [f"{kind} {each['mean']:+.2f} (p {each['p']:.2g})" for kind, each in panel["pairs"].items()]
+    return f"{title}: mean of pairs {', '.join(means)}" if means else f"{title}: no pairs of directions"
+
+
+def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the variance that factors hold, and how much of the true change each half of them explains."""
+    split = body["controlled"]
+    measured = "explained" in split
+    figure = Figure(figsize=(8.2 if measured else 4.1, 3.5), facecolor=colors["paper"])
+    _variances(figure.add_subplot(1, 2 if measured else 1, 1), split, colors)
+    text = (
+        f"Left: variance over actions held by the factors of highest variance; {split['share_of_factors']:.0%} of "
+        f"{split['factors']} factors hold {split['share_of_variance']:.0%}."
+    )
+    if measured:
+        _explained(figure.add_subplot(1, 2, 2), split, colors)
+        text += (
+            f" Right: {split['formula']}; bars: 95 %, bootstrap over episodes; dashed: the mean image. "
+            f"{split['states']} states of {body['game']}."
+        )
+    caption(figure, text, colors)
+    return figure
+
+
+def _variances(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]) -> None:
+    held = np.array(split["variance_curve"])
+    share = np.linspace(0, 1, len(held))
+    inside = share <= split["share_of_factors"]
+    axes.plot(share, held, color=RUN_COLORS[0], linewidth=1.6)
+    axes.fill_between(share[inside], held[inside], color=RUN_COLORS[0], alpha=0.18, linewidth=0)
+    axes.set_xlabel("share of factors", color=colors["ink"])
+    axes.set_ylabel("share of variance over actions", color=colors["ink"])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.02)
+    style(axes, colors)
+
+
+def _explained(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]) -> None:
+    shown = {name: curve for name, curve in split["explained"].items() if name != MEAN_FRAME}
+    width = 0.84 / len(shown)
+    groups = np.arange(len(split["changed_pixels"]))
+    for i, (name, curve) in enumerate(shown.items()):
+        mean, low, high = (np.array(curve[part], np.float64) for part in ("mean", "low", "high"))
+        places = groups - 0.42 + (i + 0.5) * width
+        color = RUN_COLORS[i] if i < 3 else colors["faint"]
+        axes.bar(places, mean, width * 0.9, color=color, alpha=1.0 if i < 3 else 0.9 - 0.2 * i + 0.4, label=name)
+        axes.vlines(places, low, high, colors["ink"], linewidth=0.8)
+    mean = split["explained"][MEAN_FRAME]["mean"]
+    axes.hlines(mean, groups - 0.45, groups + 0.45, colors["ink"], linestyles="--", linewidth=1.2)
+    axes.set_xticks(
+        groups, [f"{name}\n{count:,} pixels" for name, count in split["changed_pixels"].items()], fontsize=8
+    )
+    axes.set_ylabel("share of the change explained", color=colors["ink"])
+    axes.set_ylim(min(0.0, *(min(curve["mean"]) for curve in shown.values())) * 1.1, 1.02)
+    style(axes, colors)
+    axes.legend(
+        fontsize=7, frameon=False, labelcolor=colors["ink"], ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2)
+    )
+
+
+def contingency_figure(
+    frame: NDArray[np.uint8], panels: Mapping[str, NDArray[np.float64]], text: str, colors: dict[str, str] = LIGHT
+) -> Figure:
+    """Return maps (h, w) by title, two in a row, over a gray frame (h, w, C), each scaled to its greatest value."""
+    down = -(-len(panels) // 2)
+    high = 3.2 * frame.shape[0] / frame.shape[1]
+    figure = Figure(figsize=(6.6, min(4.2, high + 0.3) * down), facecolor=colors["paper"])
+    gray = frame.mean(-1)
+    for number, (title, values) in enumerate(panels.items(), 1):
+        axes = figure.add_subplot(down, 2, number)
+        top = values.max() or 1.0
+        axes.imshow(gray, cmap="gray", vmin=0, vmax=320)
+        axes.imshow(values, cmap="autumn", alpha=np.sqrt(values / top), vmin=0, vmax=top)
+        axes.set_title(title, color=colors["ink"], fontsize=9, loc="left")
+        axes.set_axis_off()
+    caption(figure, text, colors)
+    return figure
