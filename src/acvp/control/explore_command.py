@@ -1,0 +1,184 @@
+"""`acvp explore` from ids to files: explore.json and plots/; explorations already made are kept in explore.jsonl."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.control.config import ExploreConfig, SourceName
+from acvp.control.coverage import covered, default_cell, visits
+from acvp.control.expedition import Route, explore
+from acvp.control.exploration import Exploration, RandomExploration, informed_by_emulator, informed_by_model
+from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, write_figure
+from acvp.control.ledger import Ledger, fingerprint
+from acvp.control.results import write_results
+from acvp.control.viewing import refuse_other_game
+from acvp.data.views import luminance
+from acvp.durable import exclusive_writer, make_folder
+from acvp.envs import Game, make_game
+from acvp.errors import UserError
+from acvp.evaluation.command import PLOTS_NAME, Load, Stage, as_subject
+from acvp.evaluation.tables import TextTable, number
+from acvp.models import Predictor
+from acvp.seeding import generator
+
+EXPLORE_NAME, PARTS_NAME = "explore.json", "explore.jsonl"
+CURVE_POINTS = 50
+"""Of a coverage curve."""
+
+
+def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Explore a game in every way asked for, write all files, and return what explore.json holds."""
+    started = time.monotonic()
+    predictor = None if config.run is None else as_subject(config.run, load(config.run), config.device).predictor
+    with ExitStack() as stack:
+        game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
+        if config.run is not None and predictor is not None:
+            refuse_other_game(str(config.run), predictor, game)
+        for source in config.chosen_sources:
+            make_exploration(source, game, predictor, config, seed=0)  # refuses early what cannot be done
+        make_folder(config.out)
+        stack.enter_context(exclusive_writer(config.out))
+        survey = Survey(config, game, predictor, Ledger(config.out / PARTS_NAME), stage)
+        body = _described(config, game, {source: survey.of(source) for source in config.chosen_sources})
+        _write_figures(body, luminance(game.reset(0)), config)
+        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def make_exploration(
+    source: SourceName, game: Game, predictor: Predictor | None, config: ExploreConfig, *, seed: int
+) -> Exploration:
+    """Return a way of exploring a game."""
+    rng, kernel = generator("exploration", seed), config.kernel(game.env_id)
+    if source == "random":
+        return RandomExploration(len(game.action_meanings), rng)
+    if source == "informed-emulator":
+        return informed_by_emulator([game], kernel, rng, look_ahead=config.look_ahead)
+    if predictor is None:
+        raise UserError("informed-model asks a predictor: name one with --run")
+    return informed_by_model(predictor, kernel, rng, look_ahead=config.look_ahead)
+
+
+class Survey:
+    """Explores seed by seed, or finds what an earlier command has explored."""
+
+    def __init__(
+        self, config: ExploreConfig, game: Game, predictor: Predictor | None, ledger: Ledger, stage: Stage
+    ) -> None:
+        self.config, self.game, self.predictor, self.ledger, self.stage = config, game, predictor, ledger, stage
+        self._weights = None if predictor is None else fingerprint(predictor)
+        self._route = Route(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
+
+    def of(self, source: SourceName) -> list[dict[str, Any]]:
+        """Return all explorations of a source."""
+        return [self._expedition(source, number) for number in range(self.config.seeds)]
+
+    def _expedition(self, source: SourceName, number: int) -> dict[str, Any]:
+        seed = self.config.seed + number
+        route = self._route if number < self.config.map_seeds else replace(self._route, map_decisions=0)
+        settings = self._settings(source, route) | {"seed": seed}
+        known = self.ledger.get(settings)
+        if known is None:
+            show = self.stage(f"{source}, seed {seed}")
+            total = max(route.max_decisions, route.map_decisions)
+            exploration = make_exploration(source, self.game, self.predictor, self.config, seed=seed)
+            known = asdict(explore(self.game, exploration, route, seed=seed, progress=lambda d: show(d, total)))
+            self.ledger.put(settings, known)
+        return known
+
+    def _settings(self, source: SourceName, route: Route) -> dict[str, Any]:
+        settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}
+        settings |= asdict(route)
+        if source != "random":
+            settings |= asdict(self.config.kernel(self.game.env_id)) | {"look_ahead": self.config.look_ahead}
+        if source == "informed-model":
+            settings["predictor"] = self._weights
+        return settings
+
+
+def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[dict[str, Any]]]) -> dict[str, Any]:
+    cell = config.cell or default_cell(game.frame_shape)
+    body: dict[str, Any] = {
+        "what": "exploration without learning: at every decision the exploring action (ε = 1)",
+        "game": game.env_id,
+        "frame_shape": list(game.frame_shape),
+        "kernel": asdict(config.kernel(game.env_id)),
+        "look_ahead": config.look_ahead,
+        "seeds": config.seeds,
+        "max_decisions": config.max_decisions,
+        "map_decisions": config.map_decisions,
+        "map_seeds": min(config.map_seeds, config.seeds),
+        "cell": cell,
+        "sources": {source: _first_rewards(rows, config) for source, rows in found.items()},
+    }
+    followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in found.items()}
+    known = any(place is not None for routes in followed.values() for route in routes for place in route)
+    if config.map_decisions and config.map_seeds and not known:
+        body["note"] = (
+            f"{game.env_id} does not tell where its controlled object is (docs/environments.md): no maps, no coverage"
+        )
+    if known:
+        for source, routes in followed.items():
+            body["sources"][source] |= _coverage(routes, game, cell)
+    return body
+
+
+def _first_rewards(rows: Sequence[dict[str, Any]], config: ExploreConfig) -> dict[str, Any]:
+    """Return the decisions to the first reward; those that never came count with the most that were allowed."""
+    values = [row["first_reward"] for row in rows]
+    within = [value if value is not None and value <= config.max_decisions else None for value in values]
+    return {
+        "first_reward": within,
+        "median": float(np.median([config.max_decisions if value is None else value for value in within])),
+        "never": within.count(None),
+    }
+
+
+def _coverage(routes: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[str, Any]:
+    """Return visits over all routes, and distinct cells with their standard error over routes."""
+    curves = np.stack([covered(route, cell) for route in routes])  # (routes, decisions)
+    at = np.unique(np.linspace(1, curves.shape[1], CURVE_POINTS).round().astype(np.int64))
+    total: NDArray[np.int64] = np.sum([visits(route, game.frame_shape, cell) for route in routes], 0)
+    return {
+        "cells": curves[:, -1].tolist(),
+        "coverage": {
+            "decisions": at.tolist(),
+            "mean": curves[:, at - 1].mean(0).round(3).tolist(),
+            "standard_error": _standard_errors(curves[:, at - 1]),
+        },
+        "visits": total.tolist(),
+    }
+
+
+def _standard_errors(curves: NDArray[np.int64]) -> list[float] | None:
+    """Return the standard error of the mean over rows; None for a single row."""
+    if len(curves) < 2:
+        return None
+    errors: list[float] = (curves.std(0, ddof=1) / np.sqrt(len(curves))).round(3).tolist()
+    return errors
+
+
+def _write_figures(body: dict[str, Any], background: NDArray[np.uint8], config: ExploreConfig) -> None:
+    plots = config.out / PLOTS_NAME
+    write_figure(first_reward_figure(body), plots, "first-reward")
+    if any("visits" in found for found in body["sources"].values()):
+        write_figure(heat_figure(body, background), plots, "heat-maps")
+        write_figure(coverage_figure(body), plots, "coverage")
+
+
+def explore_table(body: dict[str, Any]) -> TextTable:
+    """Return the table of what explore.json holds."""
+    rows = []
+    for source, found in body["sources"].items():
+        cells = f"{np.mean(found['cells']):.1f}" if "cells" in found else "–"
+        rows.append((source, number(found["median"]), f"{found['never']} of {body['seeds']}", cells))
+    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
+    heads = ("source", "median decisions to the first reward", "never", "cells covered")
+    return TextTable(title, heads, tuple(rows))

@@ -1,0 +1,165 @@
+"""Figures of predicted play and of exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from numpy.typing import NDArray
+
+from acvp.durable import make_folder, write_atomic
+from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
+
+SOURCE_COLORS = {"random": "#767676", "informed-emulator": "#0072B2", "informed-model": "#D55E00"}
+REFERENCE_LINES = {"emulator": "--", "random": ":"}
+MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
+"""Inches of one heat map."""
+
+
+def write_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write a figure as PNG and SVG."""
+    make_folder(folder)
+    for kind in ("png", "svg"):
+        write_atomic(folder / f"{name}.{kind}", image(figure, kind))
+
+
+def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the score against the depth of predictions: figure 6 of the paper."""
+    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    depths = body["depths"]
+    for i, (name, curve) in enumerate(body["runs"].items()):
+        color = RUN_COLORS[i % len(RUN_COLORS)]
+        mean, error = _means(curve)
+        axes.errorbar(depths, mean, error, color=color, label=name, linewidth=1.6, marker="o", markersize=3.5)
+    for name, line in REFERENCE_LINES.items():
+        (mean,), (error,) = _means([body[name]])
+        axes.axhline(mean, color=colors["faint"], linestyle=line, linewidth=1.4, label=name)
+        axes.axhspan(mean - error, mean + error, color=colors["faint"], alpha=0.15, linewidth=0)
+    axes.set_title("Playing by predicted frames", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_xscale("log")
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("decisions predicted before real frames are taken in again", color=colors["ink"])
+    axes.set_ylabel("score, higher is better", color=colors["ink"])
+    style(axes, colors)
+    legend_below(axes, colors)
+    text = (
+        f"Mean score of agent {body['agent']} in {body['game']} over {body['plays']} plays with its standard error, "
+        f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
+        "it sees the game's own frames; random: random actions."
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def _means(points: list[Mapping[str, Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return means and standard errors; 0 for the error of a single play."""
+    errors = [point["standard_error"] or 0.0 for point in points]
+    return np.array([point["mean"] for point in points], np.float64), np.array(errors, np.float64)
+
+
+def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the decisions to the first reward, a dot for each seed and a bar at the median."""
+    figure = Figure(figsize=(SIZE[0], 1.6 + 0.5 * len(body["sources"])), facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    most = body["max_decisions"]
+    for row, (source, found) in enumerate(body["sources"].items()):
+        values = [most if value is None else value for value in found["first_reward"]]
+        never = [value is None for value in found["first_reward"]]
+        height = row + np.linspace(-0.22, 0.22, len(values)) if len(values) > 1 else np.array([row])
+        face = ["none" if each else SOURCE_COLORS[source] for each in never]
+        axes.scatter(values, height, s=16, facecolors=face, edgecolors=SOURCE_COLORS[source], linewidths=0.9)
+        axes.vlines(found["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
+        axes.annotate(
+            f" {found['median']:,.0f}", (found["median"], row - 0.36), color=colors["ink"], fontsize=8, va="bottom"
+        )
+    axes.set_title("Decisions to the first reward", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_yticks(range(len(body["sources"])), list(body["sources"]))
+    axes.set_ylim(len(body["sources"]) - 0.4, -0.6)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(right=most * 1.8)
+    style(axes, colors)
+    text = (
+        f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} decisions. "
+        f"{_kernel(body)}"
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return a map of visits for each source over a gray frame (H, W) of the game."""
+    found = {name: each for name, each in body["sources"].items() if "visits" in each}
+    figure = Figure(figsize=(max(SIZE[0], MAP_WIDTH * len(found)), MAP_HEIGHT), facecolor=colors["paper"])
+    most = max(int(np.max(each["visits"])) for each in found.values())
+    for i, (source, each) in enumerate(found.items(), 1):
+        axes = figure.add_subplot(1, len(found), i)
+        _heat(axes, np.array(each["visits"]), background, body["cell"], most)
+        axes.set_title(f"{source}\n{np.mean(each['cells']):.0f} cells", color=colors["ink"], fontsize=10)
+    text = (
+        f"Where the controlled object of {body['game']} was over {body['map_decisions']:,} decisions, "
+        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colours by the logarithm of "
+        f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def _heat(axes: Axes, visits: NDArray[np.int64], background: NDArray[np.uint8], cell: int, most: int) -> None:
+    height, width = background.shape
+    axes.imshow(background / 255 * 0.45 + 0.5, cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
+    shown = np.ma.masked_equal(visits, 0)
+    across, down = visits.shape[1] * cell, visits.shape[0] * cell
+    axes.imshow(
+        np.log1p(shown), cmap="inferno", vmin=0, vmax=np.log1p(most), alpha=0.85, extent=(0, across, down, 0),
+        interpolation="nearest",
+    )  # fmt: skip
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the distinct cells that the controlled object has been in, against decisions."""
+    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    for source, found in body["sources"].items():
+        if "coverage" not in found:
+            continue
+        curve = found["coverage"]
+        at, mean = np.array(curve["decisions"]), np.array(curve["mean"], np.float64)
+        axes.plot(at, mean, color=SOURCE_COLORS[source], label=source, linewidth=1.6)
+        if curve["standard_error"] is not None:
+            error = np.array(curve["standard_error"], np.float64)
+            axes.fill_between(at, mean - error, mean + error, color=SOURCE_COLORS[source], alpha=0.18, linewidth=0)
+    axes.set_title("Coverage", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_xlabel("decisions", color=colors["ink"])
+    axes.set_ylabel("distinct cells", color=colors["ink"])
+    axes.set_ylim(bottom=0)
+    style(axes, colors)
+    legend_below(axes, colors)
+    text = (
+        f"Distinct cells of {body['cell']}×{body['cell']} pixels in which the controlled object of {body['game']} has "
+        f"been; mean over {body['map_seeds']} seeds with its standard error. {_kernel(body)}"
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def _kernel(body: Mapping[str, Any]) -> str:
+    kernel = body["kernel"]
+    ahead = "" if body["look_ahead"] == 1 else f", each action held for {body['look_ahead']} decisions"
+    return (
+        f"Informed: least visited of the last {kernel['memory']} frames, δ = {kernel['delta']}, "
+        f"σ = {kernel['sigma']:g}{ahead}."
+    )

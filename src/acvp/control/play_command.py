@@ -1,0 +1,167 @@
+"""`acvp control` from paths to files: control.json and plots/; points already measured are kept in control.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from acvp.control.config import ControlConfig
+from acvp.control.figures import control_figure, write_figure
+from acvp.control.ledger import Ledger, fingerprint
+from acvp.control.predicted_play import Player, PlayingAgent, Plays, RandomPlayer, play, refuse_other_actions
+from acvp.control.results import write_results
+from acvp.control.sight import PredictedSight, Sight, TrueSight
+from acvp.control.viewing import AGENT_SIZE, refuse_other_game
+from acvp.durable import exclusive_writer, make_folder
+from acvp.envs import Game, make_game
+from acvp.errors import UserError
+from acvp.evaluation.command import PLOTS_NAME, Load, Stage, as_subject, default_out
+from acvp.evaluation.subjects import Subject
+from acvp.evaluation.tables import TextTable, number
+
+CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
+
+LoadAgent = Callable[[str], PlayingAgent]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Plays that are measured together."""
+
+    label: str
+    player: Player
+    epsilon: float
+    make_sight: Callable[[], Sight]
+    identity: dict[str, Any]
+    """What decides the scores, besides what all points share."""
+
+
+def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage: Stage) -> dict[str, Any]:
+    """Let the agent play by the frames of each run, write all files, and return what control.json holds."""
+    started, out = time.monotonic(), config.out or default_out(config.runs)
+    agent = load_agent(config.agent)
+    subjects = [as_subject(path, load(path), config.device) for path in config.runs]
+    with ExitStack() as stack:
+        games = [
+            stack.enter_context(make_game(agent.about.env_id, max_steps=config.max_steps)) for _ in range(config.plays)
+        ]
+        _check(config, agent, subjects, games[0])
+        make_folder(out)
+        stack.enter_context(exclusive_writer(out))
+        table = Table(config, agent, games, Ledger(out / PARTS_NAME), stage)
+        body = _measure(config, agent, subjects, table)
+        write_figure(control_figure(body), out / PLOTS_NAME, "control")
+        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], game: Game) -> None:
+    refuse_other_actions(config.agent, agent.about, game)
+    for subject in subjects:
+        refuse_other_game(subject.name, subject.predictor, game)
+    names = [subject.name for subject in subjects]
+    if len(set(names)) < len(names):
+        raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
+
+
+class Table:
+    """Measures points, or finds what an earlier command has measured."""
+
+    def __init__(
+        self, config: ControlConfig, agent: PlayingAgent, games: Sequence[Game], ledger: Ledger, stage: Stage
+    ) -> None:
+        self.config, self.games, self.ledger, self.stage = config, games, ledger, stage
+        self._shared = {
+            "game": games[0].env_id,
+            "settings": games[0].settings,
+            "agent": agent_fingerprint(agent),
+            "plays": config.plays,
+            "seed": config.seed,
+        }
+        self._longest = games[0].limit or 0
+
+    def measure(self, point: Point) -> Plays:
+        """Return the plays of a point."""
+        settings = self._shared | {"epsilon": point.epsilon} | point.identity
+        known = self.ledger.get(settings)
+        if known is None:
+            show, longest = self.stage(point.label), self._longest
+            options: dict[str, Any] = {"epsilon": point.epsilon, "seed": self.config.seed}
+            plays = play(self.games, point.player, point.make_sight(), progress=lambda d: show(d, longest), **options)
+            known = asdict(plays)
+            self.ledger.put(settings, known)
+        plays = Plays(tuple(known["scores"]), tuple(known["decisions"]))
+        self._longest = max(plays.decisions)
+        return plays
+
+
+def _measure(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], table: Table) -> dict[str, Any]:
+    game = table.games[0]
+    emulator = Point(
+        label="emulator", player=agent, epsilon=config.epsilon, make_sight=TrueSight, identity={"sight": "emulator"}
+    )
+    random = Point(
+        label="random", player=RandomPlayer(len(game.action_meanings)), epsilon=1.0, make_sight=TrueSight,
+        identity={"sight": "random", "agent": None},
+    )  # fmt: skip
+    return {
+        "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions",
+        "game": game.env_id,
+        "agent": config.agent,
+        "plays": config.plays,
+        "epsilon": config.epsilon,
+        "max_steps": config.max_steps,
+        "depths": list(config.depths),
+        "emulator": _described(table.measure(emulator)),
+        "random": _described(table.measure(random)),
+        "runs": {subject.name: _curve(config, agent, subject, table) for subject in subjects},
+    }
+
+
+def _curve(config: ControlConfig, agent: PlayingAgent, subject: Subject, table: Table) -> list[dict[str, Any]]:
+    """Return the scores of a run for each depth."""
+    weights = fingerprint(subject.predictor)
+    curve = []
+    for depth in config.depths:
+
+        def sight(depth: int = depth) -> Sight:
+            return PredictedSight(subject.predictor, depth)
+
+        point = Point(
+            label=f"{subject.name}, n = {depth}", player=agent, epsilon=config.epsilon, make_sight=sight,
+            identity={"sight": weights, "depth": depth},
+        )  # fmt: skip
+        curve.append(_described(table.measure(point)))
+    return curve
+
+
+def _described(plays: Plays) -> dict[str, Any]:
+    return {"mean": plays.mean, "standard_error": plays.standard_error} | asdict(plays)
+
+
+def agent_fingerprint(agent: PlayingAgent) -> str:
+    """Return a hash of how an agent values some fixed pictures."""
+    pictures = np.random.default_rng(0).integers(256, size=(2, agent.stack, *AGENT_SIZE)).astype(np.uint8)
+    return hashlib.sha256(np.asarray(agent.values(pictures), np.float32).tobytes()).hexdigest()[:16]
+
+
+def control_table(body: dict[str, Any]) -> TextTable:
+    """Return the table of what control.json holds."""
+    references = ", ".join(f"{name} {scored(body[name])}" for name in ("emulator", "random"))
+    rows = [
+        (str(depth), *(scored(curve[i]) for curve in body["runs"].values())) for i, depth in enumerate(body["depths"])
+    ]
+    title = f"Score in {body['game']}, {body['plays']} plays: {references}; by predicted frames:"
+    return TextTable(title, ("grounded every n", *body["runs"]), tuple(rows))
+
+
+def scored(point: dict[str, Any]) -> str:
+    """Return a mean with its standard error."""
+    error = point["standard_error"]
+    return number(point["mean"]) + ("" if error is None else f" ± {number(error)}")

@@ -1,0 +1,29 @@
+"""Results as a JSON file that tells where they come from."""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from acvp.durable import make_folder, write_atomic
+from acvp.runs import provenance
+
+
+def write_results(path: Path, body: dict[str, Any], *, seed: int, started: float) -> None:
+    """Write results with command, commit, machine, time and memory; `started` is from time.monotonic."""
+    make_folder(path.parent)
+    cost = {"seed": seed, "seconds": round(time.monotonic() - started, 1), "peak_memory_mb": peak_memory_mb()}
+    text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text.encode() + b"\n")
+
+
+def peak_memory_mb() -> int | None:
+    """Return the most memory that this process has had; None where the system does not tell (Windows)."""
+    if find_spec("resource") is None:  # pragma: no cover
+        return None
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -1,0 +1,200 @@
+"""Informed exploration: what it chooses, what it leaves untouched, and that it gets around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from acvp.control.coverage import covered
+from acvp.control.expedition import Route, explore
+from acvp.control.exploration import (
+    Exploration,
+    InformedExploration,
+    RandomExploration,
+    informed_by_emulator,
+    informed_by_model,
+)
+from acvp.control.memory import KernelConfig, TrajectoryMemory
+from acvp.control.sources import EmulatorSource, ModelSource
+from acvp.control.viewing import agent_view
+from acvp.data.views import GRAY_84
+from acvp.envs import Game, make_game
+from acvp.errors import UserError
+from tests.control.trail import TRAIL, TrailOracle, draw
+
+ROW = np.array([0])
+BEGINS, GOES_ON = np.array([True]), np.array([False])
+
+
+class Fixed:
+    """A source with one answer."""
+
+    def __init__(self, futures: NDArray[np.uint8]) -> None:
+        self.answer = futures
+
+    def see(self, frames: NDArray[np.uint8], begins: NDArray[np.bool_]) -> None:
+        """Do nothing."""
+
+    def futures(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.repeat(self.answer[None], len(rows), 0)
+
+
+def gray(*values: int) -> NDArray[np.uint8]:
+    """One even frame (84, 84) for each value."""
+    return np.stack([np.full((84, 84), value, np.uint8) for value in values])
+
+
+def test_the_least_visited_future_is_chosen() -> None:
+    futures = gray(10, 20, 30)[:, None]
+    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), np.random.default_rng(0))
+    for value in (10, 30, 30):
+        informed.see(gray(value)[..., None], GOES_ON)
+    assert informed.explore(ROW).tolist() == [1]
+    informed.see(gray(20)[..., None], GOES_ON)
+    assert set(informed.explore(np.zeros(40, np.int64)).tolist()) == {0, 1}  # one visit each
+
+
+def test_a_future_of_several_decisions_counts_with_all_of_them() -> None:
+    futures = np.stack([gray(10, 50), gray(20, 60)])  # each action leads through two frames
+    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), np.random.default_rng(0))
+    for value in (10, 60, 60):
+        informed.see(gray(value)[..., None], GOES_ON)
+    assert informed.explore(ROW).tolist() == [0]
+
+
+def test_every_play_has_a_memory_of_its_own() -> None:
+    informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), np.random.default_rng(0))
+    informed.see(gray(10, 20)[..., None], np.array([True, True]))
+    assert informed.explore(np.array([1, 0])).tolist() == [0, 1]
+
+
+def test_a_coin_for_each_play() -> None:
+    plays, rng = 4000, np.random.default_rng(5)
+    random = RandomExploration(10, rng)
+    greedy, nothing = np.full(plays, 3), np.zeros((plays, 4, 1, 1), np.uint8)
+    assert random.choose(nothing, greedy, 0.0).tolist() == greedy.tolist()
+    chosen = random.choose(nothing, greedy, 0.5)
+    assert 0.52 < (chosen == 3).mean() < 0.58  # half of them, and a tenth of the others
+    assert greedy.tolist() == [3] * plays
+
+
+@pytest.mark.parametrize("game", ["toy", "freeway"])
+@pytest.mark.parametrize(("sticky", "look_ahead"), [(0.0, 1), (0.25, 3)])
+def test_the_emulator_source_leaves_the_game_untouched(game: str, sticky: float, look_ahead: int) -> None:
+    actions = np.random.default_rng(2).integers(3, size=12 if game == "freeway" else 190).tolist()
+    with make_game(game, sticky=sticky) as watched, make_game(game, sticky=sticky) as alone:
+        source = EmulatorSource([watched], look_ahead=look_ahead)
+        assert np.array_equal(watched.reset(7), alone.reset(7))
+        for action in actions:
+            source.futures(ROW)
+            (seen, *rest), (wanted, *others) = watched.step(action), alone.step(action)
+            assert np.array_equal(seen, wanted)
+            assert rest == others
+            assert (watched.lives, watched.controlled_position()) == (alone.lives, alone.controlled_position())
+            assert watched.save() == alone.save()
+            if rest[1] or rest[2]:
+                break
+
+
+def test_the_emulator_source_knows_the_future() -> None:
+    with make_game("toy") as game, make_game("toy") as other:
+        game.reset(3)
+        futures = EmulatorSource([game], look_ahead=2).futures(ROW)
+        assert futures.shape == (1, 5, 2, 84, 84)
+        for action in range(5):
+            other.reset(3)
+            for step in range(2):
+                assert np.array_equal(futures[0, action, step], GRAY_84.apply(other.step(action).frame, None)[..., 0])
+
+
+@pytest.mark.parametrize("look_ahead", [1, 3])
+def test_a_perfect_model_knows_the_same_futures(look_ahead: int) -> None:
+    places = [(5, 4, 30), (0, 9, 35)]
+    source = ModelSource(TrailOracle(), look_ahead=look_ahead)
+    source.see(np.stack([draw(place) for place in places]), np.array([True, True]))
+    futures = source.futures(np.array([1, 0]))
+    assert futures.shape == (2, 3, look_ahead, 84, 84)
+    on = [draw((min(place[0] + look_ahead, 9), place[1] + look_ahead, place[2])) for place in reversed(places)]
+    assert np.array_equal(futures[:, 1, -1], agent_view(np.stack(on)))
+
+
+def test_the_model_sees_only_the_play_that_goes_on() -> None:
+    source = ModelSource(TrailOracle(context=3))
+    for cell in (4, 5):
+        source.see(np.stack([draw((cell, 1, 30))] * 2), np.array([False, False]))
+    source.see(np.stack([draw((6, 1, 30)), draw((0, 0, 25))]), np.array([False, True]))
+    assert source._history is not None
+    shown = [[int(frame[:10, 0, 0].argmax()) for frame in play] for play in source._history.frames]
+    assert shown == [[4, 5, 6], [0, 0, 0]]
+
+
+def test_observations_tell_where_a_play_begins() -> None:
+    begun: list[list[bool]] = []
+
+    class Watching(Fixed):
+        def see(self, frames: NDArray[np.uint8], begins: NDArray[np.bool_]) -> None:
+            begun.append(begins.tolist())
+            assert frames.shape == (2, 84, 84, 1)
+
+    informed = InformedExploration(Watching(gray(1, 2)[:, None]), KernelConfig(), np.random.default_rng(0))
+    stacks = [[(1, 1, 1, 1), (5, 6, 7, 8)], [(1, 1, 1, 2), (6, 7, 8, 9)], [(1, 1, 2, 3), (0, 0, 0, 4)]]
+    for pair in stacks:
+        informed.choose(np.stack([gray(*stack) for stack in pair]), np.array([0, 0]), epsilon=0.5)
+    assert begun == [[True, True], [False, False], [False, True]]
+
+
+def far_and_wide(game: Game, exploration: Exploration, seed: int) -> int:
+    """Distinct places of the player within 150 decisions."""
+    route = Route(max_decisions=150, map_decisions=150, noops=0)
+    return int(covered(explore(game, exploration, route, seed=seed).positions, cell=2)[-1])
+
+
+def test_informed_exploration_gets_around_more_than_random() -> None:
+    kernel = KernelConfig(delta=50)
+    ways: dict[str, Callable[[Game, np.random.Generator], Exploration]] = {
+        "informed": lambda game, rng: informed_by_emulator([game], kernel, rng),
+        "random": lambda game, rng: RandomExploration(5, rng),
+    }
+    cells = {}
+    with make_game("toy") as game:
+        for name, make in ways.items():
+            cells[name] = [far_and_wide(game, make(game, np.random.default_rng(s)), s) for s in range(4)]
+    assert np.mean(cells["informed"]) > 1.25 * np.mean(cells["random"])
+
+
+def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
+    route = Route(max_decisions=30, map_decisions=90, noops=5)
+    found = []
+    for _ in range(2):
+        with make_game(TRAIL) as game:
+            way = informed_by_model(TrailOracle(), KernelConfig(delta=0, sigma=1.0), np.random.default_rng(1))
+            found.append(explore(game, way, route, seed=4))
+    assert found[0] == found[1]
+    assert found[0].decisions == 90  # plays have less than 40
+    assert found[0].first_reward is not None
+
+
+def test_an_env_that_cannot_save_its_state() -> None:
+    with make_game(TRAIL) as game, pytest.raises(UserError, match=r"cannot save its state.*informed-model"):
+        informed_by_emulator([game], KernelConfig(), np.random.default_rng(0))
+
+
+def test_a_colour_predictor_cannot_read_an_agent_s_observations() -> None:
+    informed = informed_by_model(TrailOracle(), KernelConfig(), np.random.default_rng(0))
+    with pytest.raises(UserError, match="--view gray84"):
+        informed.choose(np.zeros((1, 4, 84, 84), np.uint8), np.zeros(1, np.int64), 1.0)
+
+
+def test_look_ahead_of_nothing() -> None:
+    with pytest.raises(UserError, match="--look-ahead 0"):
+        ModelSource(TrailOracle(), look_ahead=0)
+
+
+def test_the_memory_is_in_the_agent_s_view() -> None:
+    memory = TrajectoryMemory(KernelConfig(delta=0))
+    frame = draw((3, 1, 30))
+    memory.add(agent_view(frame[None])[0])
+    assert memory.visit_frequency(agent_view(frame[None])).tolist() == [1.0]

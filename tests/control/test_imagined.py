@@ -1,0 +1,158 @@
+"""The imagined environment: the rules of Gymnasium and Stable-Baselines3, and the game that the predictor knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import acvp.control
+from acvp.control.imagined import ImaginedEnv, ImaginedVectorEnv
+from acvp.control.viewing import agent_view
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+from acvp.models import About
+from tests.control.trail import MEANINGS, TrailOracle, draw, move, read
+
+IMAGINED = acvp.control.IMAGINED_ID
+
+
+def made(store: EpisodeStore, **options: Any) -> gymnasium.Env[Any, Any]:
+    return gymnasium.make(IMAGINED, predictor=TrailOracle(), store=store, **options)
+
+
+@pytest.mark.parametrize("observation", ["frame", "agent"])
+def test_gymnasium_s_checker(trail: EpisodeStore, observation: str) -> None:
+    check_env(made(trail, observation=observation, render_mode="rgb_array").unwrapped)
+
+
+def test_stable_baselines_checker(trail: EpisodeStore) -> None:
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    checker.check_env(made(trail, observation="agent"))
+    with pytest.warns(UserWarning, match="minimal resolution"):  # 12×12 is too small for its convolutions
+        checker.check_env(made(trail, observation="frame"))
+
+
+def test_it_is_the_game_that_the_predictor_knows(trail: EpisodeStore) -> None:
+    env, rng = made(trail, max_steps=1000), np.random.default_rng(0)
+    ended = 0
+    for seed in range(6):
+        observation, info = env.reset(seed=seed)
+        numbers = [entry.number for entry in trail.entries]
+        assert np.array_equal(observation, trail[numbers.index(info["episode"])].frames()[info["frame"]])
+        place = read(observation)
+        for _ in range(40):
+            action = int(rng.integers(3))
+            observation, reward, terminated, truncated, _ = env.step(action)
+            place, wanted, over = move(place, action)
+            assert np.array_equal(observation, draw(place))
+            assert (reward, terminated, truncated) == (wanted, over, False)
+            if over:
+                ended += 1
+                break
+    assert ended == 6
+    assert env.unwrapped.get_action_meanings() == list(MEANINGS)  # type: ignore[attr-defined]
+    env.close()
+
+
+def test_an_episode_is_cut_off(trail: EpisodeStore) -> None:
+    env = made(trail, max_steps=2)
+    env.reset(seed=0)
+    ends = [env.step(0)[2:4] for _ in range(2)]
+    assert ends == [(False, False), (False, True)]
+
+
+def test_an_agent_s_observations_begin_with_real_frames(trail: EpisodeStore) -> None:
+    env = made(trail, observation="agent")
+    stack, info = env.reset(seed=1)
+    position = [entry.number for entry in trail.entries].index(info["episode"])
+    frames = trail[position].frames(info["frame"] - 2, info["frame"] + 1)  # three given, the oldest comes twice
+    assert np.array_equal(stack, agent_view(frames)[[0, 0, 1, 2]])
+    after = env.step(1)[0]
+    assert np.array_equal(after[:-1], stack[1:])
+
+
+def test_rendered_in_rgb(trail: EpisodeStore) -> None:
+    env = made(trail, render_mode="rgb_array")
+    observation, _ = env.reset(seed=0)
+    assert np.array_equal(env.render(), observation)  # type: ignore[arg-type]
+
+
+def test_many_at_once_are_as_many_alone(trail: EpisodeStore) -> None:
+    envs = gymnasium.make_vec(IMAGINED, num_envs=5, predictor=TrailOracle(), store=trail, max_steps=9)
+    assert isinstance(envs.unwrapped, ImaginedVectorEnv)
+    assert envs.observation_space.shape == (5, 12, 12, 3)
+    observations, infos = envs.reset(seed=4)
+    places = [read(frame) for frame in observations]
+    ages, ended, cut_off = np.zeros(5, int), 0, 0
+    for step in range(60):
+        actions = np.random.default_rng(step).integers(3, size=5)
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        ages += 1
+        for row in range(5):
+            place, reward, over = move(places[row], int(actions[row]))
+            cut = not over and ages[row] == 9
+            assert (rewards[row], terminated[row], truncated[row]) == (reward, over, cut)
+            if over or cut:
+                assert np.array_equal(infos["final_obs"][row], draw(place))
+                assert infos["_final_obs"][row]
+                place, ages[row] = read(observations[row]), 0
+            places[row] = place
+            assert np.array_equal(observations[row], draw(place))
+        ended, cut_off = ended + int(terminated.sum()), cut_off + int(truncated.sum())
+    assert ended > 3
+    assert cut_off > 3
+
+
+def test_the_same_seed_the_same_plays(trail: EpisodeStore) -> None:
+    def frames(seed: int) -> list[Any]:
+        envs = ImaginedVectorEnv(3, TrailOracle(), trail, max_steps=5)
+        seen = [envs.reset(seed=seed)[0]]
+        return [*seen, *(envs.step(np.array([0, 1, 2]))[0] for _ in range(12))]
+
+    assert np.array_equal(frames(1), frames(1))
+    assert not np.array_equal(frames(1), frames(2))
+
+
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_an_agent_of_stable_baselines_trains_in_it(trail: EpisodeStore, algorithm: str) -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    options: dict[str, Any] = {"buffer_size": 200, "learning_starts": 20}
+    if algorithm == "PPO":
+        options = {"n_steps": 40, "batch_size": 40, "n_epochs": 1}
+    env = made(trail, max_steps=20)
+    agent = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **options)
+    agent.learn(40)
+    assert agent.num_timesteps == 40
+    assert 0 <= int(agent.predict(env.reset(seed=0)[0])[0]) < 3
+
+
+def test_a_predictor_without_outcome_heads(trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match=r"needs rewards and ends.*--outcome-heads"):
+        ImaginedEnv(TrailOracle(heads=False), trail)
+
+
+def test_a_predictor_of_another_game(trail: EpisodeStore) -> None:
+    other = TrailOracle()
+    other.about = About(env_id="ALE/Pong-v5", view="rgb", action_meanings=MEANINGS)
+    with pytest.raises(UserError, match="predicts ALE/Pong-v5"):
+        ImaginedEnv(other, trail)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [({"max_steps": 0}, "max_steps is 0"), ({"observation": "sound"}, "observation is 'sound'")]
+)
+def test_impossible_options(trail: EpisodeStore, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        ImaginedEnv(TrailOracle(), trail, **wrong)
+
+
+def test_folders_that_are_not_there(trail: EpisodeStore, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        ImaginedEnv(tmp_path / "nothing", trail)
+    with pytest.raises(UserError, match="no such folder"):
+        ImaginedEnv(TrailOracle(), tmp_path / "nothing")
