@@ -17,6 +17,7 @@ from rich.table import Table
 from tyro.conf import Positional, arg, subcommand
 
 from acvp.analysis.config import AnalyzeConfig
+from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.envs import load_module, make_game
@@ -110,6 +111,8 @@ Verb = (
     | Annotated[TrainConfig, subcommand("train")]
     | Annotated[EvaluateConfig, subcommand("evaluate")]
     | Annotated[CounterfactualConfig, subcommand("counterfactual")]
+    | Annotated[ControlConfig, subcommand("control")]
+    | Annotated[ExploreConfig, subcommand("explore")]
     | Annotated[AnalyzeConfig, subcommand("analyze")]
     | Annotated[ReportConfig, subcommand("report")]
 )
@@ -286,6 +289,29 @@ def run_analyze(config: AnalyzeConfig) -> int:
     return EXIT_OK
 
 
+def run_control(config: ControlConfig) -> int:
+    """acvp control."""
+    import acvp
+    from acvp.agents.agent import load_agent
+    from acvp.control.play_command import control_out, control_runs, control_table
+
+    with _stages() as stage:
+        body = control_runs(config, acvp.load, load_agent, stage)
+    _print_results([control_table(body)], body, control_out(config))
+    return EXIT_OK
+
+
+def run_explore(config: ExploreConfig) -> int:
+    """acvp explore."""
+    import acvp
+    from acvp.control.explore_command import explore_sources, explore_table
+
+    with _stages() as stage:
+        body = explore_sources(config, acvp.load, stage)
+    _print_results([explore_table(body)], body, config.out)
+    return EXIT_OK
+
+
 def run_report(config: ReportConfig) -> int:
     """acvp report."""
     from acvp.report.page import write_report
@@ -302,6 +328,8 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     TrainConfig: run_train,
     EvaluateConfig: run_evaluate,
     CounterfactualConfig: run_counterfactual,
+    ControlConfig: run_control,
+    ExploreConfig: run_explore,
     AnalyzeConfig: run_analyze,
     ReportConfig: run_report,
     ImportConfig: run_import,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from acvp.evaluation.subjects import Subject
 from acvp.evaluation.tables import TextTable, number
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
+SEVERAL = Path("evaluation")
 
 LoadAgent = Callable[[str], PlayingAgent]
 
@@ -44,7 +46,7 @@ class Point:
 
 def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage: Stage) -> dict[str, Any]:
     """Let the agent play by the frames of each run, write all files, and return what control.json holds."""
-    started, out = time.monotonic(), config.out or default_out(config.runs)
+    started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
     subjects = [as_subject(path, load(path), config.device) for path in config.runs]
     with ExitStack() as stack:
@@ -59,6 +61,13 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
         write_results(out / CONTROL_NAME, body, seed=config.seed, started=started)
     return body
+
+
+def control_out(config: ControlConfig) -> Path:
+    """Return where results go; a predictor of the package has no folder of its own for them."""
+    if config.out is not None:
+        return config.out
+    return default_out(config.runs) if config.runs[0].is_dir() else SEVERAL
 
 
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], game: Game) -> None:
