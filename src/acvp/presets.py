@@ -93,10 +93,10 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour for the pixel-exact predictor: one step ahead from real frames, then fed its own."""
     predictor = PixelConfig(frame=frame, cell=_cell(frame), **options)
     first = Phase(
-        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=2e-3, minutes=22.5, warmup=100,
+        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=5e-3, minutes=22.5, warmup=100,
         anneal=True,
     )  # fmt: skip
-    second = replace(first, predict=3, feed_back=True, lr=5e-4, minutes=7.5)
+    second = replace(first, predict=3, feed_back=True, lr=1e-3, minutes=7.5)
     return Recipe(
         name="cpu",
         predictor=predictor,
@@ -110,13 +110,13 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
 
 def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
     """Return seconds of training of a small pixel-exact network."""
-    sizes: dict[str, Any] = {"context": 4, "embedding": 8, "channels": (16, 16), "blocks": (1, 1)}
+    sizes: dict[str, Any] = {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
     full = _pixel_cpu(frame, **(sizes | options))
-    phases = tuple(
-        replace(phase, context=4, minutes=None, steps=steps, warmup=10)
+    first, second = (
+        replace(phase, minutes=None, steps=steps, warmup=10)
         for phase, steps in zip(full.phases, (100, 20), strict=True)
     )
-    return replace(full, name="smoke", phases=phases, evaluate_every=50, horizons=(1, 10))
+    return replace(full, name="smoke", phases=(first, second), evaluate_every=50, horizons=(1, 10))
 
 
 def _cell(frame: FrameShape) -> int:

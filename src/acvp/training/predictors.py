@@ -38,8 +38,8 @@ def load(path: str | Path) -> Predictor:
             return _from_folder(packaged()[str(path)])
         names = ", ".join(packaged()) or "none"
         raise UserError(
-            f"{path}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder, or a name of those that "
-            f"come with acvp ({names})"
+            f"{path}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder, or the name of what "
+            f"comes with acvp ({names})"
         )
     run = RunFolder(path)
     if all((run.predictor / name).exists() for name in FILES):

@@ -1,0 +1,135 @@
+"""python -m benchmarks.pixel [--games …] [--minutes 30]: the predictors that come with acvp, from nothing.
+
+For each game: records 100,000 frames and a test store of its own, trains the pixel-exact predictor, evaluates it, and
+puts results into results/pixel/ and weights into the package. Stopped and started again, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+import acvp
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+from acvp.evaluation.command import evaluate_runs
+from acvp.evaluation.config import EvaluateConfig
+from acvp.models import predictor_files
+from acvp.presets import make_recipe
+from acvp.training.config import TrainConfig
+from acvp.training.session import train
+from benchmarks.provenance import RESULTS
+
+GAMES = ("freeway", "seaquest", "space_invaders", "qbert", "ms_pacman")
+PACKAGED = Path(acvp.__file__).parent / "pretrained"
+HORIZON = 100
+SHOWN = (1, 10, 30, 100)
+KEPT = ("wrong_pixels", "exact", "object_kept")
+"""Figures that go into results/."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """Record, train, evaluate and package the pixel-exact predictors."""
+
+    games: tuple[str, ...] = GAMES
+    """Which ones."""
+    minutes: float = 30.0
+    """Wall-clock minutes of training each."""
+    frames: int = 100_000
+    """Recorded frames to train on; a tenth is held out."""
+    test_frames: int = 25_000
+    """Frames of the test store, recorded with another seed."""
+    windows: int = 100
+    """Places to look ahead from."""
+    home: Path = Path("stores-and-runs")
+    """Folder for stores and runs, which are large and not kept."""
+    name: str = "pixel"
+    """Of the run, to keep several of a game."""
+    package: bool = True
+    """Whether to put the weights into the package."""
+
+
+def main(config: PretrainConfig) -> None:
+    """Make every predictor asked for."""
+    for game in config.games:
+        make(game, config)
+
+
+def make(game: str, config: PretrainConfig) -> None:
+    """From nothing to a packaged predictor of one game."""
+    stores = config.home / "stores"
+    collect(CollectConfig(env_id=game, out=stores / game, frames=config.frames, seed=1, epsilon=0.3))
+    test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=0.3)
+    collect(test)
+    run = config.home / "runs" / f"{game}-{config.name}"
+    options = TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes)
+    store = EpisodeStore.open(stores / game)
+    code = train(options, store, make_recipe(options, store), Console(stderr=True, highlight=False)).exit_code
+    if code:
+        raise SystemExit(code)
+    body = evaluate(run, stores / game, test.out, config.windows)
+    keep(body, run, RESULTS / "pixel" / f"{game}-{config.minutes:g}")
+    if config.package:
+        package(run, body, PACKAGED / game)
+
+
+def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str, Any]:
+    """Return what evaluation.json of a run holds, looking ahead on the test store unless that was done."""
+    done = run / "evaluation.json"
+    if not done.exists():
+        config = EvaluateConfig(
+            runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, batch_size=16,
+            video_steps=HORIZON, video_formats=("mp4",),
+        )  # fmt: skip
+        evaluate_runs(config, acvp.load, lambda name: lambda done, total: None)
+    body: dict[str, Any] = json.loads(done.read_text())
+    return body
+
+
+def keep(body: dict[str, Any], run: Path, folder: Path) -> None:
+    """Copy what is small and worth looking at into the results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(run / "evaluation.json", folder)
+    for metric in KEPT:
+        if metric in body["metrics"]:
+            shutil.copy(run / "plots" / f"{metric}.png", folder)
+    for strip in (run / "strips").glob("*.png"):
+        shutil.copy(strip, folder)
+
+
+def package(run: Path, body: dict[str, Any], folder: Path) -> None:
+    """Write weights of 16 bits and a card with what was measured."""
+    predictor = acvp.load(run)
+    assert predictor.about is not None
+    predictor.about = replace(predictor.about, error=told(body, run.name))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in predictor_files(predictor, half=True).items():
+        (folder / name).write_bytes(data)
+
+
+def told(body: dict[str, Any], name: str) -> str:
+    """The result in a sentence."""
+    own, copied = (body["curves"][each]["wrong_pixels"]["mean"] for each in (name, "copy-last-frame"))
+    at = ", ".join(f"{own[k - 1]:.1f} at {k}" for k in SHOWN)
+    other = ", ".join(f"{copied[k - 1]:.0f}" for k in SHOWN)
+    return (
+        f"wrong pixels of {body['frame'][0] * body['frame'][1]:,} by steps ahead: {at} (copy-last-frame: {other}); "
+        f"{exact_steps(body, name)} exact steps in the median; {body['windows']} windows of a test store"
+    )
+
+
+def exact_steps(body: dict[str, Any], name: str) -> int:
+    """The median number of steps before the first wrong pixel."""
+    share = body["curves"][name]["exact"]["mean"]
+    return sum(each > 0.5 for each in share)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(PretrainConfig, description=__doc__))

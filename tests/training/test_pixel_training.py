@@ -1,0 +1,58 @@
+"""The pixel-exact predictor learns the toy game: exact frames, and the reward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import acvp
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+from acvp.models import PixelConfig
+from acvp.presets import make_recipe
+from acvp.training.config import TrainConfig
+from acvp.training.recipe import Recipe
+from tests.training.small import SMALL_TOY, run
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
+    torch.set_num_threads(1)
+    path = tmp_path_factory.mktemp("pixel") / "store"
+    return collect(CollectConfig(env_id=SMALL_TOY, out=path, frames=8000, seed=1))
+
+
+def recipe(store: EpisodeStore, steps: tuple[int, int]) -> Recipe:
+    made = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
+    assert isinstance(made.predictor, PixelConfig)
+    phases = tuple(replace(phase, steps=count) for phase, count in zip(made.phases, steps, strict=True))
+    return replace(made, phases=phases, evaluate_every=10_000)
+
+
+def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
+    assert run(store, recipe(store, (1200, 100)), tmp_path / "run", save_minutes=99).exit_code == 0
+    predictor = acvp.load(tmp_path / "run")
+    played = collect(CollectConfig(env_id=SMALL_TOY, out=tmp_path / "test", frames=600, seed=7))
+    wrong = copied = frames = 0
+    for episode in played:
+        pixels = episode.frames()
+        for at in range(8, len(episode) - 10, 10):
+            future = acvp.rollout(predictor, pixels[at - 8 : at], episode.actions[at - 1 : at + 9])
+            truth = pixels[at : at + 10]
+            wrong += int((future != truth).any(-1).sum())
+            copied += int((pixels[at - 1] != truth).any(-1).sum())
+            frames += len(truth)
+    assert frames > 100
+    assert wrong < 0.4 * copied
+
+
+def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:
+    weights = []
+    for name in ("a", "b"):
+        assert run(store, recipe(store, (4, 2)), tmp_path / name, save_minutes=99).exit_code == 0
+        weights.append(safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors"))
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
