@@ -116,7 +116,7 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
         "map_decisions": config.map_decisions,
         "map_seeds": min(config.map_seeds, config.seeds),
         "cell": cell,
-        "sources": {source: _first_rewards(rows, config) for source, rows in found.items()},
+        "sources": {source: first_rewards(rows, config) for source, rows in found.items()},
     }
     followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in found.items()}
     known = any(place is not None for routes in followed.values() for route in routes for place in route)
@@ -130,7 +130,7 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
     return body
 
 
-def _first_rewards(rows: Sequence[dict[str, Any]], config: ExploreConfig) -> dict[str, Any]:
+def first_rewards(rows: Sequence[dict[str, Any]], config: ExploreConfig) -> dict[str, Any]:
     """Return the decisions to the first reward; those that never came count with the most that were allowed."""
     values = [row["first_reward"] for row in rows]
     within = [value if value is not None and value <= config.max_decisions else None for value in values]

@@ -1,0 +1,226 @@
+"""acvp control and acvp explore as a user meets them: files, tables, resume, mistakes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from acvp.cli import main
+from acvp.control.config import ControlConfig, ExploreConfig
+from acvp.control.coverage import covered, default_cell, visits
+from acvp.control.expedition import explore
+from acvp.control.explore_command import explore_sources, explore_table, first_rewards
+from acvp.control.ledger import Ledger
+from acvp.control.play_command import agent_fingerprint, control_runs, control_table
+from acvp.control.predicted_play import play
+from acvp.data.store import EpisodeStore
+from acvp.data.views import GRAY_84
+from acvp.errors import UserError
+from acvp.evaluation.horizon import Progress
+from acvp.models import Predictor
+from tests.control.trail import TRAIL, HashAgent, TrailOracle
+from tests.evaluation.runs import make_run
+from tests.evaluation.test_commands import mistake
+
+EXPLORE = ["--seeds", "2", "--max-decisions", "30", "--map-decisions", "30", "--map-seeds", "2", "--noops", "3"]
+
+
+class Stages:
+    """What a progress bar was told."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.last = (0, 0)
+
+    def __call__(self, name: str) -> Progress:
+        self.names.append(name)
+
+        def show(done: int, total: int) -> None:
+            self.last = (done, total)
+
+        return show
+
+
+def load_oracle(path: Path) -> Predictor:
+    return TrailOracle(context=2)
+
+
+def load_agent(name: str) -> HashAgent:
+    return HashAgent()
+
+
+def control(tmp_path: Path, **options: Any) -> ControlConfig:
+    usual: dict[str, Any] = {
+        "runs": (tmp_path / "oracle",),
+        "agent": "hash",
+        "out": tmp_path / "out",
+        "plays": 5,
+        "depths": (1, 4),
+    }
+    return ControlConfig(**(usual | options))
+
+
+def read(file: Path) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(file.read_text())
+    told = body.pop("provenance")
+    assert told.keys() >= {"command", "commit", "machine", "seconds", "seed", "versions", "peak_memory_mb"}
+    return body
+
+
+def check_pictures(folder: Path, *names: str) -> None:
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    for name in names:
+        assert len(np.unique(np.asarray(Image.open(folder / f"{name}.png").convert("L")))) > 10
+        assert b"<svg" in (folder / f"{name}.svg").read_bytes()
+
+
+def test_control_writes_everything(tmp_path: Path) -> None:
+    body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
+    assert body["runs"].keys() == {"oracle"}
+    for point in body["runs"]["oracle"]:
+        assert point == body["emulator"]  # an oracle is as good as the emulator, at any depth
+    assert len(body["random"]["scores"]) == 5
+    assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
+    check_pictures(tmp_path / "out" / "plots", "control")
+    table = control_table(body)
+    assert [row[0] for row in table.rows] == ["1", "4"]
+    assert f"emulator {body['emulator']['mean']:.3g} ± " in table.title
+
+
+def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
+    config, stages, again = control(tmp_path), Stages(), Stages()
+
+    def stop_at_four(games: Any, player: Any, sight: Any, **options: Any) -> Any:
+        if getattr(sight, "reground_every", 0) == 4:
+            raise KeyboardInterrupt
+        return play(games, player, sight, **options)
+
+    monkeypatch.setattr("acvp.control.play_command.play", stop_at_four)
+    with pytest.raises(KeyboardInterrupt):
+        control_runs(config, load_oracle, load_agent, stages)
+    monkeypatch.undo()
+    assert control_runs(config, load_oracle, load_agent, again) == whole
+    assert stages.names == ["emulator", "random", "oracle, n = 1", "oracle, n = 4"]
+    assert again.names == ["oracle, n = 4"]
+    assert again.last[0] == again.last[1]  # as long as the emulator's longest play
+    control_runs(replace(config, seed=1), load_oracle, load_agent, again)
+    assert again.names[1:] == stages.names  # another seed is another measurement
+
+
+def test_agents_are_told_apart() -> None:
+    class Other(HashAgent):
+        def values(self, frames: Any) -> Any:
+            return -super().values(frames)
+
+    assert agent_fingerprint(HashAgent()) == agent_fingerprint(HashAgent()) != agent_fingerprint(Other())
+
+
+def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    stranger = HashAgent(about=HashAgent.About(TRAIL, ("NOOP", "UP")))
+    with pytest.raises(UserError, match="agent hash plays acvp-tests/Trail-v0 with 2 actions"):
+        control_runs(control(tmp_path), load_oracle, lambda name: stranger, Stages())
+    toy = HashAgent(about=HashAgent.About("acvp/Toy-v0", ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")))
+    with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, the game is acvp/Toy-v0"):
+        control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
+    twice = control(tmp_path, runs=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
+    with pytest.raises(UserError, match="two are called oracle"):
+        control_runs(twice, load_oracle, load_agent, Stages())
+    assert not (tmp_path / "out").exists()
+
+
+def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig:
+    usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "run": tmp_path / "oracle", "seeds": 3}
+    usual |= {"sources": ("random", "informed-model"), "max_decisions": 50, "map_decisions": 20, "map_seeds": 1}
+    return ExploreConfig(**(usual | options))
+
+
+def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
+    stages, again = Stages(), Stages()
+
+    def stop_in_the_middle(*given: Any, seed: int, **options: Any) -> Any:
+        if len(stages.names) == 5:
+            raise KeyboardInterrupt
+        return explore(*given, seed=seed, **options)
+
+    monkeypatch.setattr("acvp.control.explore_command.explore", stop_in_the_middle)
+    with pytest.raises(KeyboardInterrupt):
+        explore_sources(explored(tmp_path), load_oracle, stages)
+    monkeypatch.undo()
+    assert explore_sources(explored(tmp_path), load_oracle, again) == whole
+    assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
+    assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
+    assert "does not tell where its controlled object is" in whole["note"]  # the trail does not say
+    check_pictures(tmp_path / "out" / "plots", "first-reward")
+    more = explored(tmp_path, seeds=4)
+    explore_sources(more, load_oracle, again)
+    assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
+
+
+def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = make_run(tmp_path / "gray", toy, view=GRAY_84), tmp_path / "out"
+    ways = ["--run", str(run), "--look-ahead", "2", "--cell", "2", "--out", str(out)]
+    assert main(["explore", "--env-id", "toy", *ways, *EXPLORE]) == 0
+    assert "informed-model" in capsys.readouterr().out
+    body = read(out / "explore.json")
+    assert body["sources"].keys() == {"random", "informed-emulator", "informed-model"}
+    for found in body["sources"].values():
+        assert np.sum(found["visits"]) == 2 * 30
+        assert found["coverage"]["mean"][-1] == np.mean(found["cells"])
+    check_pictures(out / "plots", "first-reward", "heat-maps", "coverage")
+
+
+def test_first_rewards_that_never_came() -> None:
+    found = {"positions": [], "decisions": 50}
+    rows = [found | {"first_reward": value} for value in (10, None, 30, None)]
+    told = first_rewards(rows, explored(Path("x")))
+    assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
+    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
+    assert explore_table(body).rows == (("random", "40", "2 of 4", "–"),)
+
+
+def test_cells() -> None:
+    route = [(0.0, 0.0), (1.9, 3.9), (2.0, 0.0), None, (0.5, 0.5), (99.0, -3.0)]
+    assert covered(route, cell=2).tolist() == [1, 2, 3, 3, 3, 4]
+    grid = visits(route, (6, 5, 3), cell=2)
+    assert grid.tolist() == [[2, 1, 0], [1, 0, 0], [1, 0, 0]]  # what is off the frame counts at its edge
+    assert (default_cell((210, 160, 3)), default_cell((24, 24, 3))) == (5, 1)
+
+
+def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    ledger = Ledger(file)
+    ledger.put({"n": 1}, {"score": 2})
+    file.write_bytes(file.read_bytes() + b'{"settings": {"n": 2}, "res')
+    ledger = Ledger(file)
+    assert (ledger.get({"n": 1}), ledger.get({"n": 2})) == ({"score": 2}, None)
+    ledger.put({"n": 2}, {"score": 3})
+    assert Ledger(file).get({"n": 2}) == {"score": 3}
+    file.write_bytes(b"nonsense\n")
+    with pytest.raises(UserError, match="move it away"):
+        Ledger(file)
+
+
+def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = str(make_run(tmp_path / "a", toy)), ["--out", str(tmp_path / "out")]
+    freeway = ["--env-id", "freeway", *out]
+    for arguments, told in (
+        (["explore", *freeway, "--sources", "informed-model"], "name one with --run"),
+        (["explore", *freeway, "--run", run], "predicts acvp/Toy-v0, the game is ALE/Freeway-v5"),
+        (["explore", *freeway, "--memory", "0"], "--memory 0"),
+        (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
+        (["explore", *freeway, "--sources", "random", "random"], "each once"),
+        (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
+        (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
+        (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
+        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2.0"),
+    ):
+        assert told in mistake(arguments, capsys)
+    assert not (tmp_path / "out").exists()
