@@ -19,6 +19,8 @@ SOURCE_COLORS = {"random": "#767676", "informed-emulator": "#0072B2", "informed-
 REFERENCE_LINES = {"emulator": "--", "random": ":"}
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
 """Inches of one heat map."""
+TITLE_HEIGHT = 0.5
+"""Inches above heat maps."""
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> None:
@@ -76,17 +78,17 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
         face = ["none" if each else SOURCE_COLORS[source] for each in never]
         axes.scatter(values, height, s=16, facecolors=face, edgecolors=SOURCE_COLORS[source], linewidths=0.9)
         axes.vlines(found["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
-        axes.annotate(
-            f" {found['median']:,.0f}", (found["median"], row - 0.36), color=colors["ink"], fontsize=8, va="bottom"
-        )
+        median = f"{found['median']:,.0f}"
+        axes.text(found["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
     axes.set_title("Decisions to the first reward", color=colors["ink"], fontsize=11, loc="left")
     axes.set_yticks(range(len(body["sources"])), list(body["sources"]))
-    axes.set_ylim(len(body["sources"]) - 0.4, -0.6)
+    axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(right=most * 1.8)
+    low, _ = axes.get_xlim()
+    axes.set_xlim(low / 2, most * 1.5)
     style(axes, colors)
     text = (
         f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} decisions. "
@@ -111,6 +113,7 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
         f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
     )
     caption(figure, text, colors)
+    figure.subplots_adjust(top=1 - TITLE_HEIGHT / figure.get_size_inches()[1])
     return figure
 
 
