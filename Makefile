@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-models | bench-evaluation | bench-training
+# make demo | test | check | faults | bench-data | bench-models | bench-evaluation | bench-training | bench-control
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: demo install check format test faults bench-data bench-models bench-evaluation bench-training clean
+.PHONY: demo install check format test faults bench-data bench-models bench-evaluation bench-training bench-control clean
 
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
@@ -47,6 +47,9 @@ bench-evaluation: install
 
 bench-training: install
 	$(BIN)/python -m benchmarks.training
+
+bench-control: install
+	$(BIN)/python -m benchmarks.control
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

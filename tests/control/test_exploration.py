@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from acvp.control.coverage import covered
-from acvp.control.expedition import Route, explore
-from acvp.control.exploration import (
-    Exploration,
-    InformedExploration,
-    RandomExploration,
-    informed_by_emulator,
-    informed_by_model,
-)
+from acvp.control.expedition import Explorer, RandomExplorer, Route, explore
+from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
 from acvp.control.memory import KernelConfig, TrajectoryMemory
 from acvp.control.sources import EmulatorSource, ModelSource
 from acvp.control.viewing import agent_view
+from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from tests.control.trail import TRAIL, TrailOracle, draw
+from tests.evaluation.predictors import small_network
 
 ROW = np.array([0])
 BEGINS, GOES_ON = np.array([True]), np.array([False])
@@ -41,6 +38,12 @@ class Fixed:
     def futures(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         return np.repeat(self.answer[None], len(rows), 0)
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Do nothing."""
+
 
 def gray(*values: int) -> NDArray[np.uint8]:
     """One even frame (84, 84) for each value."""
@@ -49,7 +52,7 @@ def gray(*values: int) -> NDArray[np.uint8]:
 
 def test_the_least_visited_future_is_chosen() -> None:
     futures = gray(10, 20, 30)[:, None]
-    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), np.random.default_rng(0))
+    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
     for value in (10, 30, 30):
         informed.see(gray(value)[..., None], GOES_ON)
     assert informed.explore(ROW).tolist() == [1]
@@ -59,26 +62,26 @@ def test_the_least_visited_future_is_chosen() -> None:
 
 def test_a_future_of_several_decisions_counts_with_all_of_them() -> None:
     futures = np.stack([gray(10, 50), gray(20, 60)])  # each action leads through two frames
-    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), np.random.default_rng(0))
+    informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
     for value in (10, 60, 60):
         informed.see(gray(value)[..., None], GOES_ON)
     assert informed.explore(ROW).tolist() == [0]
 
 
 def test_every_play_has_a_memory_of_its_own() -> None:
-    informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), np.random.default_rng(0))
+    informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
     informed.see(gray(10, 20)[..., None], np.array([True, True]))
     assert informed.explore(np.array([1, 0])).tolist() == [0, 1]
 
 
 def test_a_coin_for_each_play() -> None:
-    plays, rng = 4000, np.random.default_rng(5)
-    random = RandomExploration(10, rng)
-    greedy, nothing = np.full(plays, 3), np.zeros((plays, 4, 1, 1), np.uint8)
-    assert random.choose(nothing, greedy, 0.0).tolist() == greedy.tolist()
-    chosen = random.choose(nothing, greedy, 0.5)
-    assert 0.52 < (chosen == 3).mean() < 0.58  # half of them, and a tenth of the others
-    assert greedy.tolist() == [3] * plays
+    plays = 60
+    informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
+    greedy, observations = np.zeros(plays, np.int64), np.repeat(gray(10, 10, 10, 10)[None], plays, 0)
+    for epsilon, least, most in ((0.0, 0, 0), (0.5, 18, 42), (1.0, plays, plays)):
+        chosen = informed.choose(observations, greedy, epsilon)
+        assert least <= chosen.sum() <= most  # exploring goes away from 10, by action 1
+    assert not greedy.any()
 
 
 @pytest.mark.parametrize("game", ["toy", "freeway"])
@@ -139,29 +142,44 @@ def test_observations_tell_where_a_play_begins() -> None:
             begun.append(begins.tolist())
             assert frames.shape == (2, 84, 84, 1)
 
-    informed = InformedExploration(Watching(gray(1, 2)[:, None]), KernelConfig(), np.random.default_rng(0))
+    informed = InformedExploration(Watching(gray(1, 2)[:, None]), KernelConfig(), seed=0)
     stacks = [[(1, 1, 1, 1), (5, 6, 7, 8)], [(1, 1, 1, 2), (6, 7, 8, 9)], [(1, 1, 2, 3), (0, 0, 0, 4)]]
     for pair in stacks:
         informed.choose(np.stack([gray(*stack) for stack in pair]), np.array([0, 0]), epsilon=0.5)
     assert begun == [[True, True], [False, False], [False, True]]
 
 
-def far_and_wide(game: Game, exploration: Exploration, seed: int) -> int:
+def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
+    """With a memory that is not full yet, and with one that is."""
+    predictor, rng = small_network(toy, view=GRAY_84), np.random.default_rng(0)
+    frames = rng.integers(256, size=(2, 14, 84, 84)).astype(np.uint8)
+    observations = [frames[:, t : t + 4] for t in range(11)]
+    for stop in (2, 7):
+        first, second = (informed_by_model(predictor, KernelConfig(memory=4), seed=1) for _ in range(2))
+        for each in observations[:stop]:
+            first.choose(each, np.zeros(2, np.int64), 0.5)
+        second.restore(first.state())
+        for each in observations[stop:]:
+            wanted = first.choose(each, np.zeros(2, np.int64), 0.5).tolist()
+            assert second.choose(each, np.zeros(2, np.int64), 0.5).tolist() == wanted
+
+
+def far_and_wide(game: Game, explorer: Explorer, seed: int) -> int:
     """Distinct places of the player within 150 decisions."""
     route = Route(max_decisions=150, map_decisions=150, noops=0)
-    return int(covered(explore(game, exploration, route, seed=seed).positions, cell=2)[-1])
+    return int(covered(explore(game, explorer, route, seed=seed).positions, cell=2)[-1])
 
 
 def test_informed_exploration_gets_around_more_than_random() -> None:
     kernel = KernelConfig(delta=50)
-    ways: dict[str, Callable[[Game, np.random.Generator], Exploration]] = {
-        "informed": lambda game, rng: informed_by_emulator([game], kernel, rng),
-        "random": lambda game, rng: RandomExploration(5, rng),
+    ways: dict[str, Callable[[Game, int], Explorer]] = {
+        "informed": lambda game, seed: informed_by_emulator([game], kernel, seed=seed),
+        "random": lambda game, seed: RandomExplorer(5, seed=seed),
     }
     cells = {}
     with make_game("toy") as game:
         for name, make in ways.items():
-            cells[name] = [far_and_wide(game, make(game, np.random.default_rng(s)), s) for s in range(4)]
+            cells[name] = [far_and_wide(game, make(game, s), s) for s in range(4)]
     assert np.mean(cells["informed"]) > 1.25 * np.mean(cells["random"])
 
 
@@ -170,7 +188,7 @@ def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
     found = []
     for _ in range(2):
         with make_game(TRAIL) as game:
-            way = informed_by_model(TrailOracle(), KernelConfig(delta=0, sigma=1.0), np.random.default_rng(1))
+            way = informed_by_model(TrailOracle(), KernelConfig(delta=0, sigma=1.0), seed=1)
             found.append(explore(game, way, route, seed=4))
     assert found[0] == found[1]
     assert found[0].decisions == 90  # plays have less than 40
@@ -179,11 +197,11 @@ def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
 
 def test_an_env_that_cannot_save_its_state() -> None:
     with make_game(TRAIL) as game, pytest.raises(UserError, match=r"cannot save its state.*informed-model"):
-        informed_by_emulator([game], KernelConfig(), np.random.default_rng(0))
+        informed_by_emulator([game], KernelConfig(), seed=0)
 
 
 def test_a_colour_predictor_cannot_read_an_agent_s_observations() -> None:
-    informed = informed_by_model(TrailOracle(), KernelConfig(), np.random.default_rng(0))
+    informed = informed_by_model(TrailOracle(), KernelConfig(), seed=0)
     with pytest.raises(UserError, match="--view gray84"):
         informed.choose(np.zeros((1, 4, 84, 84), np.uint8), np.zeros(1, np.int64), 1.0)
 

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from acvp.control.exploration import Exploration
+from acvp.control.sources import Rows
 from acvp.control.viewing import Pixels
 from acvp.envs import Game, Step
 from acvp.seeding import derived_seed, generator
 
 ONLY = np.zeros(1, np.int64)
 """The row of the only play."""
+
+
+class Explorer(Protocol):
+    """A way of exploring, such as InformedExploration."""
+
+    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+        """Take in the newest frame (1, H, W, C), and whether a play begins with it."""
+
+    def explore(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the next action (1,)."""
+
+
+class RandomExplorer:
+    """Every action alike."""
+
+    def __init__(self, actions: int, *, seed: int) -> None:
+        self.actions, self._rng = actions, generator("random exploration", seed)
+
+    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+        """Do nothing."""
+
+    def explore(self, rows: Rows) -> NDArray[np.int64]:
+        """Return a random action for each play."""
+        return self._rng.integers(self.actions, size=len(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +68,8 @@ class Expedition:
 class Wanderer:
     """A game that is explored across the ends of its episodes."""
 
-    def __init__(self, game: Game, exploration: Exploration, seed: int) -> None:
-        self.game, self.exploration, self.seed = game, exploration, seed
+    def __init__(self, game: Game, explorer: Explorer, seed: int) -> None:
+        self.game, self.explorer, self.seed = game, explorer, seed
         self._episodes = 0
         self._begin()
 
@@ -60,23 +86,23 @@ class Wanderer:
         self._episodes += 1
 
     def _show(self, frame: Pixels, *, begins: bool) -> None:
-        self.exploration.see(frame[None], np.array([begins]))
+        self.explorer.see(frame[None], np.array([begins]))
 
 
 def explore(
     game: Game,
-    exploration: Exploration,
+    explorer: Explorer,
     route: Route,
     *,
     seed: int,
     progress: Callable[[int], None] = lambda decision: None,
 ) -> Expedition:
     """Explore a game from its start, at every decision (ε = 1)."""
-    wanderer, found = Wanderer(game, exploration, seed), Expedition()
+    wanderer, found = Wanderer(game, explorer, seed), Expedition()
     for _ in range(generator("noops", seed).integers(route.noops + 1)):
         wanderer.step(0)
     while not _finished(found, route):
-        step = wanderer.step(int(exploration.explore(ONLY)[0]))
+        step = wanderer.step(int(explorer.explore(ONLY)[0]))
         found.decisions += 1
         if step.reward > 0 and found.first_reward is None:
             found.first_reward = found.decisions

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.coverage import covered, default_cell, visits
-from acvp.control.expedition import Route, explore
-from acvp.control.exploration import Exploration, RandomExploration, informed_by_emulator, informed_by_model
+from acvp.control.expedition import Explorer, RandomExplorer, Route, explore
+from acvp.control.exploration import informed_by_emulator, informed_by_model
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, write_figure
 from acvp.control.ledger import Ledger, fingerprint
 from acvp.control.results import write_results
@@ -26,7 +26,6 @@ from acvp.errors import UserError
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, as_subject
 from acvp.evaluation.tables import TextTable, number
 from acvp.models import Predictor
-from acvp.seeding import generator
 
 EXPLORE_NAME, PARTS_NAME = "explore.json", "explore.jsonl"
 CURVE_POINTS = 50
@@ -42,7 +41,7 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
         if config.run is not None and predictor is not None:
             refuse_other_game(str(config.run), predictor, game)
         for source in config.chosen_sources:
-            make_exploration(source, game, predictor, config, seed=0)  # refuses early what cannot be done
+            make_explorer(source, game, predictor, config, seed=0)  # refuses early what cannot be done
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
         survey = Survey(config, game, predictor, Ledger(config.out / PARTS_NAME), stage)
@@ -52,18 +51,18 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
     return body
 
 
-def make_exploration(
+def make_explorer(
     source: SourceName, game: Game, predictor: Predictor | None, config: ExploreConfig, *, seed: int
-) -> Exploration:
+) -> Explorer:
     """Return a way of exploring a game."""
-    rng, kernel = generator("exploration", seed), config.kernel(game.env_id)
+    kernel = config.kernel(game.env_id)
     if source == "random":
-        return RandomExploration(len(game.action_meanings), rng)
+        return RandomExplorer(len(game.action_meanings), seed=seed)
     if source == "informed-emulator":
-        return informed_by_emulator([game], kernel, rng, look_ahead=config.look_ahead)
+        return informed_by_emulator([game], kernel, seed=seed, look_ahead=config.look_ahead)
     if predictor is None:
         raise UserError("informed-model asks a predictor: name one with --run")
-    return informed_by_model(predictor, kernel, rng, look_ahead=config.look_ahead)
+    return informed_by_model(predictor, kernel, seed=seed, look_ahead=config.look_ahead)
 
 
 class Survey:
@@ -88,8 +87,8 @@ class Survey:
         if known is None:
             show = self.stage(f"{source}, seed {seed}")
             total = max(route.max_decisions, route.map_decisions)
-            exploration = make_exploration(source, self.game, self.predictor, self.config, seed=seed)
-            known = asdict(explore(self.game, exploration, route, seed=seed, progress=lambda d: show(d, total)))
+            explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed)
+            known = asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
             self.ledger.put(settings, known)
         return known
 

@@ -77,6 +77,13 @@ class TrajectoryMemory:
         self._frames[self._added % self.config.memory] = frame.reshape(-1)
         self._added += 1
 
+    @property
+    def frames(self) -> Pixels:
+        """The remembered frames, oldest first, (d', N) with d' = len(self)."""
+        if self._frames is None:
+            return np.empty((0, 0), np.uint8)
+        return np.roll(self._frames[: len(self)], -(self._added % self.config.memory), axis=0)
+
     def visit_frequency(self, candidates: Pixels) -> Floats:
         """Return n_D (A,) of candidate frames (A, h, w): the sum of their similarities to all remembered frames."""
         if self._frames is None:

@@ -8,7 +8,7 @@ Shapes: B plays, R some of them, A actions, L decisions looked ahead, H height, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -32,6 +32,12 @@ class FutureSource(Protocol):
 
     def futures(self, rows: Rows) -> Pixels:
         """Return the frames (R, A, L, 84, 84) of some plays after each action, held for L decisions."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what it has to know to go on later."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
 
 
 def require_look_ahead(look_ahead: int) -> None:
@@ -75,6 +81,16 @@ class ModelSource:
         frames = torch.stack([frame for frame, _ in imagine(predictor, state, plan)], 1)
         return self._pixels(frames.view(len(rows), -1, *frames.shape[1:]))
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the last frames."""
+        return {} if self._history is None else {"history": self._history.frames}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go on with the last frames of a state."""
+        frames = state["history"].astype(np.uint8)
+        self._history = FrameHistory(len(frames), frames.shape[1], frames.shape[2:])
+        self._history.begin(frames)
+
     def _pixels(self, frames: Tensor) -> Pixels:
         """Return normalised frames (R, A, L, C, H, W) as an agent sees them."""
         return agent_view(self.predictor.normaliser.to_uint8(frames).numpy(force=True))
@@ -100,6 +116,13 @@ class EmulatorSource:
     def futures(self, rows: Rows) -> Pixels:
         """Play every action's future; the games are left as they were."""
         return agent_view(np.stack([self._of(self.games[row]) for row in rows.tolist()]))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return nothing: the games know where they are."""
+        return {}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Do nothing."""
 
     def _of(self, game: Game) -> Pixels:
         now = game.save()
