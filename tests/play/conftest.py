@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
+from acvp.play.session import Session
+from tests.play.dreamers import session
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +18,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
     folder = tmp_path_factory.mktemp("toy")
     collect(CollectConfig(env_id="toy", out=folder / "store", frames=600, seed=2))
     return EpisodeStore.open(folder / "store")
+
+
+@pytest.fixture(scope="session")
+def toy_session_maker(toy: EpisodeStore) -> Callable[[], Session]:
+    """What makes a session with a recording."""
+    return lambda: session(store=toy)

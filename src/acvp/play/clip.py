@@ -15,8 +15,9 @@ from PIL import Image
 from acvp.errors import UserError
 from acvp.evaluation.drawing import FAINT, INK, LINE, PREDICTED, Picture, canvas, enlarge, even_scale, font
 from acvp.evaluation.film import in_colour
-from acvp.evaluation.video import BORDER, FPS, GAP, GIF_HEIGHT, HEIGHT, encode_gif, encode_mp4
+from acvp.evaluation.video import BORDER, GAP, GIF_HEIGHT, HEIGHT
 from acvp.play.dream import Seen
+from acvp.video import FPS, encode_gif, encode_mp4
 
 LONGEST = 30 * FPS
 """Decisions that a clip holds at most: half a minute."""

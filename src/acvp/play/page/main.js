@@ -129,7 +129,7 @@ function scrubBy(frames) {
 
 function showPlace() {
   if (facts.scrub === null) {
-    $("#place").textContent = "recorded episodes";
+    $("#place").textContent = "drag to replay";
     return;
   }
   const [number, frame] = facts.scrub;

@@ -2,10 +2,10 @@
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const FIGURES = ["real", "dream", "difference"];
-const HISTORY = 150;
+const HISTORY = 150; // decisions in the curve of wrong pixels, and so many its width is for at least
+const SHORTEST = 45;
 const SPREAD = 2; // the difference is shown so many times as strong
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
 const grouped = (value) => value.toLocaleString("en").replaceAll(",", " ");
 
@@ -80,7 +80,7 @@ export class Screen {
     if (facts.wrong !== null) {
       const share = (100 * facts.wrong) / facts.pixels;
       const percent = facts.wrong && share < 0.01 ? "< 0.01" : share.toFixed(share < 10 ? 2 : 1);
-      this.meter("wrong", grouped(facts.wrong), `${percent} % of the frame, squared error ${facts.error.toFixed(1)}`);
+      this.meter("wrong", grouped(facts.wrong), `${percent} %, squared error ${facts.error.toFixed(1)}`);
       this.curve();
     }
     const found = { true: ["found", "good"], false: ["lost", "bad"], null: ["–", ""] }[facts.found];
@@ -125,16 +125,18 @@ export class Screen {
     const context = canvas.getContext("2d");
     context.clearRect(0, 0, width, height);
     const top = Math.max(1, ...this.errors);
-    const at = (value, index) => [width * (1 - (this.errors.length - 1 - index) / (HISTORY - 1)), height - 1 - (height - 3) * (value / top)];
+    const apart = width / (Math.max(this.errors.length, SHORTEST) - 1);
+    const at = (value, index) => [apart * index, height - 2 - (height - 4) * (value / top)];
+    const colour = getComputedStyle($("#dream b")).color;
     context.beginPath();
     this.errors.forEach((value, index) => context.lineTo(...at(value, index)));
-    context.strokeStyle = colour("--dream");
+    context.strokeStyle = colour;
     context.lineWidth = 1.5 * devicePixelRatio;
     context.stroke();
-    context.lineTo(width, height);
-    context.lineTo(at(0, 0)[0], height);
+    context.lineTo(apart * (this.errors.length - 1), height);
+    context.lineTo(0, height);
     context.globalAlpha = 0.15;
-    context.fillStyle = colour("--dream");
+    context.fillStyle = colour;
     context.fill();
     context.globalAlpha = 1;
   }
@@ -163,7 +165,7 @@ export class Screen {
   }
 
   grid({ steps, dreams, truths }) {
-    const scale = Math.max(1, Math.min(3, Math.floor(150 / dreams[0].width)));
+    const scale = Math.max(1, Math.floor(170 / dreams[0].width));
     const cells = dreams.map((dream, index) => {
       const cell = document.createElement("section");
       const name = document.createElement("h3");

@@ -1,0 +1,350 @@
+"""The server as clients meet it, good and bad ones."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from acvp.errors import UserError
+from acvp.play.commands import MAX_MESSAGE
+from acvp.play.connection import IN_FLIGHT, MOST_MESSAGES
+from acvp.play.server import free_socket, open_page, page_files
+from acvp.play.session import Session
+from tests.play.dreamers import UP, player
+from tests.play.serving import PATIENCE, Client, serve, wait_until
+
+
+@pytest.fixture(scope="module")
+def port(toy_session_maker: Callable[[], Session]) -> Iterator[int]:
+    with serve(toy_session_maker, sessions=8) as found:
+        yield found
+
+
+def get(port: int, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    """Ask for a page with exactly these headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.putrequest("GET", path, skip_host=True)
+    for name, value in ({"Host": f"127.0.0.1:{port}"} | headers).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    response = connection.getresponse()
+    found = response.status, response.read(), {name.lower(): value for name, value in response.getheaders()}
+    connection.close()
+    return found
+
+
+def test_the_page_and_its_files_are_served(port: int) -> None:
+    status, body, headers = get(port, "/")
+    assert (status, body) == (200, page_files()["index.html"])
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    for name, wanted in page_files().items():
+        status, body, headers = get(port, f"/{name}")
+        assert (status, body) == (200, wanted)
+        assert not name.endswith(".js") or headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../server.py", "/..%2fserver.py", "/%2e%2e/server.py", "/etc/passwd", "//etc/passwd", "/page/index.html", "/x"],
+)
+def test_no_path_of_a_client_leads_to_a_file(port: int, path: str) -> None:
+    assert get(port, path)[0] == 404
+
+
+def foreign_hosts(port: int) -> list[str]:
+    return [
+        "evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port + 1}", f"127.0.0.1.evil.example:{port}",
+        f"localhost.evil.example:{port}", f"evil-localhost:{port}", f"127.0.0.2:{port}", f"0.0.0.0:{port}",
+        f"[::]:{port}", f"[::ffff:127.0.0.1]:{port}",
+        f"LOCALHOST.:{port}", f"localhost:0{port}", f"127.1:{port}", f"2130706433:{port}", f"0x7f.0.0.1:{port}",
+        f"user@127.0.0.1:{port}", f"127.0.0.1:{port}@evil.example", f"127.0.0.1:{port}.evil.example", "",
+    ]  # fmt: skip
+
+
+def foreign_origins(port: int) -> list[str]:
+    hosts = [host for host in foreign_hosts(port) if host]
+    others = [
+        "null", "", f"https://127.0.0.1:{port}", "http://127.0.0.1", "file://", f"ws://127.0.0.1:{port}",
+        f"http://localhost:{port}",
+        f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}, http://evil.example", "https://evil.example",
+        f"HTTP://127.0.0.1:{port}",
+    ]  # fmt: skip
+    return [*others, *(f"http://{host}" for host in hosts)]
+
+
+def knock(port: int, **headers: str) -> int:
+    """Ask for a socket with these headers and return the status; 101 is accepted."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        lines = {"Host": f"127.0.0.1:{port}", "Sec-WebSocket-Key": "A" * 22 + "=="} | upgrade | headers
+        text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        connection.sendall(f"GET /play HTTP/1.1\r\n{text}\r\n".encode())
+        return int(connection.recv(64).split()[1])
+
+
+def test_its_own_page_may_connect_by_any_of_its_names(port: int) -> None:
+    for name in ("127.0.0.1", "localhost", "[::1]"):
+        assert knock(port, Host=f"{name}:{port}", Origin=f"http://{name}:{port}") == 101
+
+
+def test_foreign_hosts_get_nothing(port: int) -> None:
+    hosts = foreign_hosts(port)
+    assert len(hosts) >= 20
+    for host in hosts:
+        assert get(port, "/", Host=host)[0] in (400, 403), host
+        assert knock(port, Host=host, Origin=f"http://{host}") in (400, 403), host
+
+
+def test_foreign_origins_are_refused_before_the_socket_is_accepted(port: int) -> None:
+    origins = foreign_origins(port)
+    assert len(origins) >= 30
+    for origin in origins:
+        assert knock(port, Origin=origin) == 403, origin
+    assert knock(port) == 403, "no origin"
+    assert get(port, "/", Origin="http://evil.example")[0] == 403
+
+
+def test_it_listens_on_this_machine_only() -> None:
+    with free_socket(18800) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_taken_port_gives_the_next_one() -> None:
+    with free_socket(18800) as first, free_socket(first.getsockname()[1]) as second:
+        assert second.getsockname()[1] > first.getsockname()[1]
+
+
+def test_no_port_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acvp.play.server.PORTS_TRIED", 1)
+    with free_socket(18800) as first, pytest.raises(UserError, match="another --port"):
+        free_socket(first.getsockname()[1])
+
+
+def test_no_browser_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import webbrowser
+
+    def none(using: str | None = None) -> webbrowser.BaseBrowser:
+        raise webbrowser.Error
+
+    monkeypatch.setattr(webbrowser, "get", none)
+    assert not open_page("http://127.0.0.1:1/")
+    monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("lynx"))
+    assert not open_page("http://127.0.0.1:1/"), "it would take the terminal"
+
+
+def test_a_page_plays(port: int) -> None:
+    with Client(port) as page:
+        welcome = page.text("welcome")
+        assert welcome["actions"] == ["NOOP", "UP", "DOWN", "LEFT", "RIGHT"]
+        assert welcome["predictors"] == ["still", "net", "gray", "copy-last-frame"]
+        page.until(lambda facts: facts["watching"] is None)
+        page.send("hold", action=UP)
+        page.until(lambda facts: facts["action"] == UP)
+        header, frames = page.picture()
+        assert player(frames["real"]) == player(frames["dream"])
+        page.send("pause", on=True)
+        page.until(lambda facts: facts["paused"])
+        page.send("reground")
+        header, frames = page.picture()
+        assert header["wrong"] == 0
+        assert np.array_equal(frames["real"], frames["dream"])
+        page.send("every_action", steps=1)
+        assert page.binary(2)[0]["shape"] == [5, 24, 24, 3]
+        page.send("switch", name="gray")
+        assert page.text("welcome")["frame"] == [84, 84, 1]
+        page.send("scrub", episode=99, frame=0)
+        assert "episodes 0 to" in page.text("note")
+
+
+def test_a_paused_page_stands_still_and_steps_one_by_one(port: int) -> None:
+    with Client(port) as page:
+        page.send("pause", on=True)
+        number = page.until(lambda facts: facts["paused"])["number"]
+        for _ in range(3):
+            page.send("step")
+            number += 1
+            page.until(lambda facts, number=number: facts["number"] == number)  # type: ignore[misc]
+        page.send("rewind")
+        page.until(lambda facts: facts["number"] == number - 1)
+
+
+def test_a_slow_reader_gets_the_newest_picture(port: int) -> None:
+    with Client(port) as slow, Client(port) as quick:
+        slow.send("fps", fps=60)
+        numbers = [slow.picture(confirm=False)[0]["number"] for _ in range(IN_FLIGHT)]
+        quick.until(lambda facts: facts["number"] >= 10)  # meanwhile nothing more comes
+        with pytest.raises(TimeoutError):
+            slow.socket.recv(0)
+        slow.confirm(IN_FLIGHT)
+        newest = slow.picture()[0]["number"]
+        assert newest > numbers[-1] + 5
+
+
+def test_a_picture_number_that_was_never_sent_helps_nobody(port: int) -> None:
+    with Client(port) as page:
+        page.confirm(10**14)
+        page.text("welcome")
+        for _ in range(IN_FLIGHT):
+            page.picture(confirm=False)
+        page.send("step")
+        with pytest.raises(TimeoutError):
+            page.socket.recv(0.5)
+
+
+def test_more_pages_than_allowed_are_told_so(toy_session_maker: Callable[[], Session]) -> None:
+    with serve(toy_session_maker, sessions=1) as port, Client(port) as first:
+        first.text("welcome")
+        with Client(port) as second, pytest.raises(ConnectionClosed) as closed:
+            second.socket.recv(PATIENCE)
+        assert closed.value.rcvd is not None
+        assert (closed.value.rcvd.code, "1 pages" in closed.value.rcvd.reason) == (1013, True)
+
+
+class Watched:
+    """Makes sessions and knows which are still open."""
+
+    def __init__(self, make: Callable[[], Session]) -> None:
+        self.make, self.made, self.closed = make, 0, 0
+
+    def __call__(self) -> Session:
+        session = self.make()
+        close = session.close
+
+        def closing() -> None:
+            self.closed += 1
+            close()
+
+        self.made += 1
+        session.close = closing  # type: ignore[method-assign]
+        return session
+
+
+def vanish(port: int) -> None:
+    """Connect, and break the connection without a word."""
+    client = Client(port)
+    client.text("welcome")
+    client.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.socket.close()
+
+
+def test_a_client_that_vanishes_is_cleaned_up(toy_session_maker: Callable[[], Session]) -> None:
+    sessions = Watched(toy_session_maker)
+    with serve(sessions, sessions=1) as port:
+        for number in range(1, 6):
+            vanish(port)
+            wait_until(lambda number=number: sessions.closed == number)  # type: ignore[misc]
+        wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("acvp-play")])
+        with Client(port) as page:
+            page.text("welcome")
+    wait_until(lambda: sessions.closed == sessions.made == 6)
+
+
+def test_a_session_that_fails_tells_the_page(toy_session_maker: Callable[[], Session]) -> None:
+    def broken() -> Session:
+        raise UserError("this game is out of order")
+
+    with serve(broken) as port, Client(port) as page:
+        assert "out of order" in page.text("note")
+        with pytest.raises(ConnectionClosed):
+            page.socket.recv(PATIENCE)
+
+
+def garbage(draw: random.Random) -> str | bytes:
+    """Return a message that no page sends, or nearly one."""
+    names = ["hold", "step", "reset", "switch", "scrub", "fps", "pause", "rewind", "close", "__class__", ""]
+    value: object = draw.choice(
+        [None, True, -1, 0, 3, 10**30, 1e308, "still", "x" * 300, [], {}, [[[[]]]], "\x00", "é"]
+    )
+    message: dict[str, object] = {"do": draw.choice(names)}
+    for field in draw.sample(["action", "name", "episode", "frame", "fps", "on", "steps", "kind"], draw.randint(0, 3)):
+        message[field] = value
+    text = json.dumps(message)
+    return draw.choice([text, text, text[: draw.randint(0, len(text))], "[" * draw.randint(1, 900), f"#{value}", "#"])
+
+
+def fuzz(port: int, count: int, seed: int) -> None:
+    """Send so many bad messages, below the rate at which a page is cut off."""
+    draw = random.Random(seed)
+    with Client(port) as page:
+        page.text("welcome")
+        for sent in range(count):
+            page.socket.send(garbage(draw))
+            if sent % 100 == 99:
+                time.sleep(0.5)
+        page.send("switch", name="nobody to be found")
+        while "nobody to be found" not in page.text("note"):
+            pass
+
+
+def test_fuzzed_messages_hurt_nobody(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    fuzz(port, 200, seed=1)
+    with Client(port) as page:
+        page.until(lambda facts: facts["number"] > 3)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.faults
+def test_two_thousand_fuzzed_messages(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    fuzz(port, 2000, seed=2)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def closing_code(port: int, *messages: str | bytes) -> int | None:
+    """Return the code with which the server ends a connection after these messages."""
+    with Client(port) as page:
+        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+            for message in messages:
+                page.socket.send(message)
+            while True:
+                page.socket.recv(PATIENCE)
+        return closed.value.rcvd.code if closed.value.rcvd else None
+
+
+def test_oversized_and_foreign_messages_end_the_connection(port: int) -> None:
+    assert closing_code(port, "x" * (MAX_MESSAGE + 1)) == 1009
+    assert closing_code(port, "x" * 10**6) == 1009
+    assert closing_code(port, b"\x01\x02") == 1003
+
+
+def test_a_flood_ends_the_connection_and_the_other_page_plays_on(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with Client(port) as other:
+        before = other.until(lambda facts: facts["number"] > 1)["number"]
+        assert closing_code(port, *['{"do":"hold","action":1}'] * (3 * MOST_MESSAGES)) == 1008
+        assert other.until(lambda facts: facts["number"] > before + 3)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_text_that_is_not_unicode_ends_the_connection_quietly(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with Client(port) as page:
+        page.text("welcome")
+        frame = bytes([0x81, 0x82, 0, 0, 0, 0, 0xFF, 0xFE])  # masked text of two bytes that are no UTF-8
+        page.socket.socket.sendall(frame)
+        with pytest.raises(ConnectionClosed):  # noqa: PT012
+            while True:
+                page.socket.recv(PATIENCE)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.faults
+def test_a_thousand_come_and_go_and_memory_stays(toy_session_maker: Callable[[], Session]) -> None:
+    import psutil
+
+    process, sessions, sizes = psutil.Process(), Watched(toy_session_maker), []
+    with serve(sessions, sessions=4) as port:
+        for number in range(1, 1001):
+            vanish(port)
+            wait_until(lambda number=number: sessions.closed == number)  # type: ignore[misc]
+            if number % 100 == 0:
+                sizes.append(process.memory_info().rss)
+    assert max(sizes[2:]) - sizes[1] < 50e6

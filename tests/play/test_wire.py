@@ -1,0 +1,147 @@
+"""What goes over the socket is what was shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from acvp.errors import UserError
+from acvp.play.commands import COMMANDS, Note, parse
+from acvp.play.session import Session
+from acvp.play.wire import FrameStream, PictureStream, facts, grid_message
+from tests.play.dreamers import NOOP, UP, play_on, session
+from tests.play.serving import Frames, unpack
+
+
+def colours(count: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Return so many different colours."""
+    draw = np.random.default_rng(seed).choice(2**24, count, replace=False)
+    return np.stack((draw >> 16, draw >> 8 & 255, draw & 255), -1).astype(np.uint8)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["few", "many", "gray"]), st.integers(0, 99)), min_size=1, max_size=8))
+@settings(max_examples=25, deadline=None)
+def test_frames_arrive_as_they_were_sent(kinds: list[tuple[str, int]]) -> None:
+    stream, reader = FrameStream(), Frames()
+    few, many = colours(40), colours(400)
+    for kind, seed in kinds:
+        draw = np.random.default_rng(seed)
+        size = (draw.integers(1, 9), draw.integers(1, 9)) if seed < 20 else (20, 20)
+        if kind == "gray":
+            frame = draw.integers(0, 256, (*size, 1)).astype(np.uint8)
+        else:
+            choice = few if kind == "few" else many
+            frame = choice[draw.integers(0, len(choice), size)]
+        header, data = stream.encode(frame)
+        assert np.array_equal(reader.read(header, data), frame)
+
+
+def test_few_colours_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
+    frame = colours(30)[np.random.default_rng(1).integers(0, 30, (50, 60))]
+    stream = FrameStream()
+    assert len(stream.encode(frame)[1]) == 3000
+    header, data = stream.encode(frame.copy())
+    assert data == bytes(3000)
+    assert "palette" not in header
+
+
+def test_a_picture_tells_all_that_the_page_shows() -> None:
+    one, stream, readers = session(seed=4), PictureStream(), {"real": Frames(), "dream": Frames()}
+    for name in ("still", "gray", "net", "still"):
+        if name != one.name:
+            one.switch(name)
+        for action in (NOOP, UP, UP):
+            play_on(one, action)
+            _, header, payload = unpack(stream.encode(one, 7))
+            for world, frame in (("real", one.moment.real), ("dream", one.moment.dream.frame)):
+                size = int(np.prod(header[world]["size"])) * (3 if header[world]["form"] == "rgb" else 1)
+                assert frame is not None
+                assert np.array_equal(readers[world].read(header[world], payload[:size]), frame)
+                payload = payload[size:]
+            assert (header["steps"], header["predictor"], header["picture"]) == (one.moment.dream.steps, name, 7)
+
+
+def test_facts_before_anything_was_dreamed() -> None:
+    told = facts(session())
+    assert told["watching"] == [1, 2]
+    assert told["action"] is None
+    assert told["dreamed"] is None
+
+
+def test_the_grid_holds_every_action() -> None:
+    one = session()
+    play_on(one, NOOP)
+    _, header, payload = unpack(grid_message(one.every_action()))
+    assert header["shape"] == [5, 24, 24, 3]
+    assert len(payload) == 2 * 5 * 24 * 24 * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "null", "[]", "1", '"hold"', "{", "{}", '{"do": 1}', '{"do": "close"}', '{"do": "__init__"}',
+        '{"do": "hold"}', "\ud800",
+        '{"do": "hold", "action": "1"}', '{"do": "hold", "action": true}', '{"do": "hold", "action": 1.0}',
+        '{"do": "hold", "action": 1, "more": 2}', '{"do": "fps", "fps": NaN}', '{"do": "fps", "fps": 1e999}',
+        '{"do": "pause", "on": 1}', '{"do": "switch", "name": ["still"]}', "[" * 500, '{"do":"step"}' + " " * 1100,
+    ],
+)  # fmt: skip
+def test_messages_that_mean_nothing(text: str) -> None:
+    with pytest.raises(UserError):
+        parse(text)
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@given(
+    st.text()
+    | st.dictionaries(st.sampled_from(["do", "action", "name", "x"]), json_values | st.sampled_from([*COMMANDS]))
+)
+def test_whatever_comes_is_a_command_or_a_mistake(message: object) -> None:
+
+    text = message if isinstance(message, str) else json.dumps(message)
+    try:
+        command = parse(text)
+    except UserError:
+        return
+    assert command.name in COMMANDS
+
+
+FIELDS: dict[type, st.SearchStrategy[Any]] = {
+    int: st.integers(-2, 300) | st.integers(),
+    bool: st.booleans(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: st.sampled_from(["still", "net", "gray", "copy-last-frame", "mp4", "gif", "x"]),
+}
+any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"]).flatmap(
+    lambda name: st.fixed_dictionaries({field: FIELDS[kind] for field, kind in COMMANDS[name][1].items()}).map(
+        lambda fields: (name, fields)
+    )
+)
+
+
+@given(st.lists(any_command, max_size=25))
+@settings(max_examples=40, deadline=None)
+def test_no_order_of_commands_breaks_a_session(
+    toy_session_maker: Any, commands: list[tuple[str, dict[str, Any]]]
+) -> None:
+
+    one: Session = toy_session_maker()
+    stream = PictureStream()
+    for name, fields in commands:
+        reply = parse(json.dumps({"do": name} | fields)).perform(one)
+        assert not isinstance(reply, Note) or reply.text
+        one.step()
+        stream.encode(one, 1)
+    assert one.moment.dream.frame.dtype == np.uint8
