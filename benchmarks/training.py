@@ -23,12 +23,12 @@ from acvp.data.store import EpisodeStore
 from acvp.models import build_predictor
 from acvp.presets import make_recipe
 from acvp.runs import RunFolder
+from acvp.stopping import StopRequest
 from acvp.training.batches import TrainingData, to_device
 from acvp.training.config import ModelName, TrainConfig
 from acvp.training.curriculum import Phase
 from acvp.training.display import Display
 from acvp.training.engine import make_fabric
-from acvp.training.guard import StopRequest
 from acvp.training.optimisers import make_optimiser
 from acvp.training.recipe import Recipe
 from acvp.training.trainer import Trainer

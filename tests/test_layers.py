@@ -8,7 +8,7 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 LAYERS = [
-    {"errors", "durable", "seeding", "runs", "checkpoint"},
+    {"errors", "durable", "seeding", "runs", "checkpoint", "stopping", "video"},
     {"envs"},
     {"data", "models"},
     {"training", "evaluation", "agents"},

@@ -119,6 +119,26 @@ class RunFolder:
                 raise UserError(f"{self.path} is not a run and not empty (it has {foreign[0]}); choose another --run")
 
 
+def differences(before: Any, now: Any, name: str = "") -> list[str]:
+    """Return which fields of two plain configurations differ, each as `name: before → now`."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [*before, *(key for key in now if key not in before)]
+        pairs = [(key, before.get(key), now.get(key)) for key in keys]
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = [(str(i), a, b) for i, (a, b) in enumerate(zip(before, now, strict=True))]
+    else:
+        return [] if before == now else [f"{name}: {before!r} → {now!r}"]
+    return [text for key, a, b in pairs for text in differences(a, b, f"{name}.{key}" if name else key)]
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as h:mm:ss, or as days where they are many."""
+    if seconds > 3 * 86400:
+        return f"{seconds / 86400:,.0f} days"
+    minutes, second = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"
+
+
 def provenance() -> dict[str, Any]:
     """Return what a result should tell about where it came from."""
     return {

@@ -21,13 +21,13 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
 from acvp.presets import network
-from acvp.runs import RunFolder
+from acvp.runs import RunFolder, differences
 from acvp.training.batches import DeviceBatch, TrainingData
 from acvp.training.curriculum import Phase
 from acvp.training.heldout import HeldOut
 from acvp.training.objective import objective
 from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe, differences
+from acvp.training.recipe import Recipe
 from tests.faults import ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 

@@ -6,13 +6,8 @@ which all players take, belongs to one pixel of the game: one-pixel sprites keep
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable, Iterator
-from fractions import Fraction
-from itertools import chain
-from typing import Final
+from collections.abc import Callable, Iterator
 
-import cv2
 import numpy as np
 from PIL import Image
 
@@ -31,17 +26,11 @@ from acvp.evaluation.drawing import (
     font,
 )
 from acvp.evaluation.film import Film
+from acvp.video import encode_gif, encode_mp4, require_encoder
 
-FPS = 15
-"""Decisions a second: real time at four emulator frames a decision."""
 HEIGHT, GIF_HEIGHT = 336, 168
 """Of a frame in a video, about, in pixels."""
 BORDER, GAP = 4, 8
-CODEC: Final = "libx264"
-QUALITY = "14"
-"""Constant rate factor of the encoder; lower is better, 0 without loss."""
-BT601 = 6
-"""Which colours the encoded ones are, by the standard's number."""
 
 
 def pictures(film: Film, scale: int) -> Iterator[Picture]:
@@ -85,21 +74,10 @@ def _told(film: Film, step: int) -> str:
 def check_format(name: str) -> None:
     """Refuse a format that cannot be written here, before any work is done."""
     if name == "mp4":
-        _require_encoder()
-
-
-def _require_encoder() -> None:
-    try:
-        import av
-    except ImportError as error:
-        raise UserError(
-            "videos in mp4 need PyAV: pip install 'acvp[video]', or choose --video-formats gif, or --videos 0"
-        ) from error
-    if CODEC not in av.codecs_available:
-        raise UserError(
-            f"this PyAV was built without the H.264 encoder {CODEC}: install PyAV's own wheel (pip install "
-            "--force-reinstall av), or choose --video-formats gif, or --videos 0"
-        )
+        try:
+            require_encoder()
+        except UserError as error:
+            raise UserError(f"{error}, or choose --video-formats gif, or --videos 0") from error
 
 
 def mp4(film: Film) -> bytes:
@@ -110,36 +88,6 @@ def mp4(film: Film) -> bytes:
 def gif(film: Film) -> bytes:
     """Return a film as a GIF; each picture has its own 256 colours."""
     return encode_gif(pictures(film, max(1, round(GIF_HEIGHT / film.truth.shape[1]))))
-
-
-def encode_mp4(images: Iterable[Picture]) -> bytes:
-    """Return pictures of one even size as an H.264 video."""
-    _require_encoder()
-    import av
-
-    buffer, images = io.BytesIO(), iter(images)
-    first = next(images)
-    with av.open(buffer, "w", format="mp4") as container:
-        stream = container.add_stream(CODEC, rate=FPS)
-        stream.options = {"crf": QUALITY, "preset": "medium", "threads": "1"}
-        stream.pix_fmt, stream.time_base = "yuv420p", Fraction(1, FPS)
-        stream.height, stream.width = first.shape[:2]
-        context = stream.codec_context
-        context.colorspace = context.color_primaries = context.color_trc = BT601
-        for picture in chain([first], images):
-            planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).astype(np.uint8, copy=False)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
-        container.mux(stream.encode(None))
-    return buffer.getvalue()
-
-
-def encode_gif(images: Iterable[Picture]) -> bytes:
-    """Return pictures of one size as a GIF."""
-    buffer = io.BytesIO()
-    first, *others = (Image.fromarray(image).quantize(256, dither=Image.Dither.NONE) for image in images)
-    duration = round(100 / FPS) * 10  # ms; a GIF counts hundredths of a second
-    first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False)
-    return buffer.getvalue()
 
 
 ENCODERS: dict[str, Callable[[Film], bytes]] = {"mp4": mp4, "gif": gif}

@@ -10,6 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from acvp.runs import clock
 from acvp.training.heldout import HeldOutReport
 from acvp.training.log import StepReport
 
@@ -65,11 +66,3 @@ class Display:
     def _text(self, report: StepReport, left: float | None) -> str:
         time_left = "" if left is None else f"  {clock(left)} left"
         return f"step {report.step:,}  loss {self._loss:.4g}  {self._speed:,.1f} samples/s{time_left}"
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as h:mm:ss, or as days where they are many."""
-    if seconds > 3 * 86400:
-        return f"{seconds / 86400:,.0f} days"
-    minutes, second = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"

@@ -1,12 +1,10 @@
-"""What stops a run in time: numbers that are no numbers, and signals."""
+"""What stops a run in time: numbers that are no numbers."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from math import isfinite
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +12,6 @@ from torch import Tensor, nn
 
 class DivergenceError(Exception):
     """Loss, gradient, weights or learning rate stopped being numbers; nothing was updated with them."""
-
-
-class StoppedError(Exception):
-    """The run was asked to stop, and has saved."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.exit_code = 128 + number
 
 
 def gradient_norm(network: nn.Module) -> Tensor:
@@ -44,27 +34,3 @@ def refuse_divergence(step: int, network: nn.Module, numbers: Mapping[str, float
 def _norm(tensors: list[Tensor]) -> Tensor:
     norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
     return norm
-
-
-class StopRequest:
-    """Remembers the first SIGTERM or SIGINT; a second ctrl-C interrupts at once."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.number and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.number = number
-
-
-@contextmanager
-def stop_signals() -> Iterator[StopRequest]:
-    """Turn SIGTERM and ctrl-C into a request that the training loop looks at after each step."""
-    request = StopRequest()
-    before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

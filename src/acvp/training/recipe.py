@@ -58,15 +58,3 @@ def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _listed(each) for key, each in value.items()}
     return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
-
-
-def differences(before: Any, now: Any, name: str = "") -> list[str]:
-    """Return which fields of two plain configurations differ, each as `name: before → now`."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        keys = [*before, *(key for key in now if key not in before)]
-        pairs = [(key, before.get(key), now.get(key)) for key in keys]
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        pairs = [(str(i), a, b) for i, (a, b) in enumerate(zip(before, now, strict=True))]
-    else:
-        return [] if before == now else [f"{name}: {before!r} → {now!r}"]
-    return [text for key, a, b in pairs for text in differences(a, b, f"{name}.{key}" if name else key)]

@@ -10,8 +10,8 @@ import time
 import torch
 
 from acvp.durable import SPARE_BYTES, DiskError
+from acvp.runs import clock
 from acvp.training.batches import to_device
-from acvp.training.display import clock
 from acvp.training.trainer import Trainer
 
 TIMED_STEPS = 2

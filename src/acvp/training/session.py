@@ -18,14 +18,15 @@ from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor, compile_networks, keep_freed_memory, predictor_files
-from acvp.runs import RunFolder, default_path, provenance
+from acvp.runs import RunFolder, clock, default_path, differences, provenance
+from acvp.stopping import StoppedError, stop_signals
 from acvp.training.batches import TrainingData
 from acvp.training.config import TrainConfig
-from acvp.training.display import Display, clock
+from acvp.training.display import Display
 from acvp.training.engine import make_fabric
-from acvp.training.guard import DivergenceError, StoppedError, stop_signals
+from acvp.training.guard import DivergenceError
 from acvp.training.log import TrainingLog
-from acvp.training.recipe import Recipe, differences
+from acvp.training.recipe import Recipe
 from acvp.training.rehearsal import check_disk, rehearse
 from acvp.training.snapshot import Restored, from_checkpoint
 from acvp.training.trainer import Trainer

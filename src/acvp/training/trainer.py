@@ -19,11 +19,12 @@ from acvp.checkpoint import prune, save_checkpoint
 from acvp.errors import UserError
 from acvp.models import Predictor
 from acvp.runs import RunFolder
+from acvp.stopping import StoppedError, StopRequest
 from acvp.training.batches import DeviceBatch, TrainingData, to_device
 from acvp.training.config import TrainConfig
 from acvp.training.curriculum import Phase
 from acvp.training.display import Display
-from acvp.training.guard import StoppedError, StopRequest, gradient_norm, refuse_divergence
+from acvp.training.guard import gradient_norm, refuse_divergence
 from acvp.training.heldout import HeldOut, HeldOutReport
 from acvp.training.log import StepReport, TrainingLog
 from acvp.training.objective import objective
