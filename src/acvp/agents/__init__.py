@@ -1,0 +1,1 @@
+"""DQN agents: who plays while frames are recorded, and who judges predicted ones."""
