@@ -1,4 +1,4 @@
-"""Equation 8 against numbers worked out by hand, and against the formula written down as two loops."""
+"""Equation 7 against numbers worked out by hand, and against the formula written down as two loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectory memory and visit frequency: equation 8.
+"""Trajectory memory and visit frequency: equation 7.
 
 Shapes: A candidates, d remembered frames, h height, w width, N = h·w pixels.
 """
@@ -55,7 +55,7 @@ def similarity(x: Pixels, y: Pixels, config: KernelConfig) -> Floats:
     near = isqrt(config.delta)  # the largest |x−y| whose square does not exceed δ
     count = np.uint16 if x.shape[1] < 2**16 else np.int64
     different = np.stack([(np.maximum(one, y) - np.minimum(one, y) > near).sum(1, dtype=count) for one in x])  # (A, d)
-    similar: Floats = np.exp(different / -config.sigma)  # equation 8, right
+    similar: Floats = np.exp(different / -config.sigma)  # equation 7, right
     return similar
 
 
@@ -89,7 +89,7 @@ class TrajectoryMemory:
         if self._frames is None:
             return np.zeros(len(candidates))
         flat = candidates.reshape(len(candidates), -1)
-        visits: Floats = similarity(flat, self._frames[: len(self)], self.config).sum(1)  # equation 8, left
+        visits: Floats = similarity(flat, self._frames[: len(self)], self.config).sum(1)  # equation 7, left
         return visits
 
 
