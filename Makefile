@@ -8,9 +8,14 @@ PIP_ARGS ?=
 
 .PHONY: demo install check format test faults bench-data bench-models bench-evaluation bench-training bench-control clean
 
+# About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
-	$(BIN)/acvp data info demo/freeway
+	$(BIN)/acvp train --data demo/freeway --model pixel --preset cpu --minutes 8 --run demo/run
+	test -e demo/run/evaluation.json || $(BIN)/acvp evaluate --runs demo/run --data demo/freeway --windows 20 \
+	  --shuffled-windows 0 --batch-size 20
+	$(BIN)/acvp report --runs demo/run
+	@echo 'The report: demo/run/report.html. Play it: $(BIN)/acvp play --run demo/run'
 
 install: $(STAMP)
 

@@ -9,6 +9,7 @@ h, w cells of the grid, q = p·p pixels of a cell.
 """
 
 from dataclasses import dataclass
+from math import log
 from typing import ClassVar
 
 import torch
@@ -35,8 +36,8 @@ NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
-START_BONUS = 5.0
-"""Logits: before training a pixel keeps its colour with high probability."""
+START_ODDS = 6.0
+"""Logarithm of the odds, before training, that a pixel keeps its colour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ class PixelPredictor(Predictor):
         self.place = nn.Parameter(torch.zeros(*config.grid, first))
         self.unet = ActionUnet(config.channels, config.blocks, config.actions, generator)
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
-        self.bonus = nn.Parameter(torch.full((), START_BONUS))
+        self.bonus = nn.Parameter(torch.full((), START_ODDS + log(len(config.palette))))
         self.heads = _heads(config, generator) if config.outcome_heads else None
         self.temperature = 0.0
         self.generator: torch.Generator | None = None
@@ -161,7 +162,8 @@ class PixelPredictor(Predictor):
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
-        state = self._every_state(frames, predict)
+        now = self._classes(_as_rows(frames[:, -predict - 1 : -1])).view(len(frames), predict, *self.config.frame[:2])
+        state = self._every_state(frames, now)
         features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
         return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
 
@@ -177,9 +179,10 @@ class PixelPredictor(Predictor):
         check_window(frames, actions, predict)
         rows, seen = len(frames), frames.shape[1] - predict
         vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
-        targets = self._classes(_as_rows(frames[:, seen:])).view(rows, predict, *self.config.frame[:2])  # (B, K, H, W)
+        classes = self._classes(_as_rows(frames[:, seen - 1 :])).view(rows, predict + 1, *self.config.frame[:2])
+        targets = classes[:, 1:]  # (B, K, H, W)
         if not feed_back:
-            state = self._every_state(frames, predict)
+            state = self._every_state(frames, classes[:, :-1])
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
             return self._scored([self._loss(features, state.classes, targets.flatten(0, 1))], [outcome], rows)
         state, losses, outcomes = self.observe(frames[:, :seen]), [], []
@@ -189,8 +192,8 @@ class PixelPredictor(Predictor):
             outcomes.append(outcome)
             if step + 1 < predict:
                 with torch.no_grad():
-                    classes = self._choose(features, state.classes)
-                state = self._next(state, self._frame(classes), classes, outcome)
+                    chosen = self._choose(features, state.classes)
+                state = self._next(state, self._frame(chosen), chosen, outcome)
         return self._scored(losses, outcomes, rows)
 
     def _scored(self, losses: list[Tensor], outcomes: list[Outcome | None], rows: int) -> Predictions:
@@ -204,13 +207,14 @@ class PixelPredictor(Predictor):
         end = torch.stack([each.end for each in known], 1).view(rows, -1)
         return Predictions(empty, reward, end, loss)
 
-    def _every_state(self, frames: Tensor, predict: int) -> PixelState:
-        """Return the states before each of the last ``predict`` real frames as one batch (B·K, ...)."""
+    def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
+        """Return the states before the last K real frames as one batch (B·K, ...); they end in classes (B, K, H, W)."""
+        predict = classes.shape[1]
         seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
         embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
         stacked = torch.stack([_joined(embedded[:, k : k + self.context]) for k in range(predict)], 1)
         newest = _as_rows(seen[:, -predict:])
-        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=self._classes(newest))
+        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=classes.flatten(0, 1))
 
     def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
         """Return the state after a predicted frame (B, C, H, W)."""
