@@ -9,6 +9,7 @@ const $ = (selector) => document.querySelector(selector);
 const screen = new Screen();
 let facts = { paused: false, fps: 15, recording: null, scrub: null };
 let welcome = { predictors: [], episodes: [] };
+const wanted = {}; // facts that were asked for and are not yet true: what the next key builds on
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
 
 const on = {
@@ -24,6 +25,10 @@ const on = {
   picture(picture) {
     facts = picture.facts;
     screen.show(picture);
+    for (const [name, value] of Object.entries(wanted)) {
+      if (String(facts[name]) === String(value)) delete wanted[name];
+      else facts[name] = value;
+    }
     showPlace();
   },
   grid: (grid) => screen.grid(grid),
@@ -35,7 +40,10 @@ const on = {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     screen.toast("The clip is in your downloads");
   },
-  note: (text) => screen.toast(text),
+  note(text) {
+    for (const name of Object.keys(wanted)) delete wanted[name];
+    screen.toast(text);
+  },
   lost(reason) {
     document.body.classList.add("over");
     screen.toast(`Not connected: ${reason}. Reload the page to play again.`);
@@ -44,9 +52,9 @@ const on = {
 
 const commands = {
   reset: () => send("reset"),
-  pause: () => send("pause", { on: !facts.paused }),
+  pause: () => pause(!facts.paused),
   step() {
-    if (!facts.paused) send("pause", { on: true });
+    if (!facts.paused) pause(true);
     send("step");
   },
   reground: () => send("reground"),
@@ -57,7 +65,7 @@ const commands = {
   rewound: resume,
   every() {
     pausedBefore = facts.paused;
-    send("pause", { on: true });
+    pause(true);
     look();
     $("#every").showModal();
   },
@@ -99,9 +107,19 @@ function send(name, fields = {}) {
   session.send({ do: name, ...fields });
 }
 
+/** Take it that a fact is so until the session says so. */
+function want(name, value) {
+  facts[name] = wanted[name] = value;
+}
+
+function pause(on) {
+  want("paused", on);
+  send("pause", { on });
+}
+
 /** Go on after a dialog or a rewind, if it was not paused before. */
 function resume() {
-  if (pausedBefore === false) send("pause", { on: false });
+  if (pausedBefore === false) pause(false);
   pausedBefore = null;
 }
 
@@ -110,7 +128,8 @@ function look() {
 }
 
 function setSpeed(fps) {
-  send("fps", { fps: Math.min(60, Math.max(1, fps)) });
+  want("fps", Math.min(60, Math.max(1, fps)));
+  send("fps", { fps: facts.fps });
 }
 
 const episode = () => facts.scrub?.[0] ?? Number($("#episode").value);
@@ -119,11 +138,13 @@ function scrubTo(number, frame) {
   if (!welcome.episodes.length) return screen.toast("No recorded episodes: start acvp play with --data");
   const count = welcome.episodes.length;
   const at = ((number % count) + count) % count;
-  send("scrub", { episode: at, frame: Math.min(Math.max(frame, 0), welcome.episodes[at] - 1) });
+  const there = Math.min(Math.max(frame, 0), welcome.episodes[at] - 1);
+  if (facts.paused) want("scrub", [at, there]);
+  send("scrub", { episode: at, frame: there });
 }
 
 function scrubBy(frames) {
-  if (!facts.paused) send("pause", { on: true });
+  if (!facts.paused) pause(true);
   scrubTo(episode(), (facts.scrub?.[1] ?? 0) + frames);
 }
 
@@ -164,7 +185,7 @@ $("#kind").addEventListener("change", leave);
 $("#ahead").addEventListener("input", look);
 $("#every").addEventListener("close", resume);
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden && !facts.paused) send("pause", { on: true });
+  if (document.hidden && !facts.paused) pause(true);
 });
 setInterval(() => {
   $("#rate").textContent = facts.paused ? "paused" : `${screen.rate?.toFixed(1) ?? "–"} of ${facts.fps} fps`;
