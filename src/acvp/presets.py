@@ -94,7 +94,7 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     predictor = PixelConfig(frame=frame, cell=_cell(frame), **options)
     first = Phase(
         predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=5e-3, minutes=22.5, warmup=30,
-        anneal=True,
+        event_share=0.15, anneal=True,
     )  # fmt: skip
     second = replace(first, predict=3, feed_back=True, lr=1e-3, minutes=7.5)
     return Recipe(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acvp.data.collect import CollectConfig, collect
 from acvp.data.palette import colorize
 from acvp.data.recorder import EpisodeRecorder
 from acvp.data.store import EpisodeStore
@@ -136,3 +137,25 @@ def test_a_store_of_too_many_colors_gives_rgb(tmp_path: Path) -> None:
 def test_impossible_windows_are_refused(context: int, horizon: int) -> None:
     with pytest.raises(UserError, match="is not possible"):
         Window(context, horizon)
+
+
+@pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 4), (8, 2)])
+def test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict(
+    tmp_path: Path, context: int, horizon: int
+) -> None:
+    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
+    windows = Windows(store, Window(context, horizon))
+    batch = windows.batch(np.arange(len(windows)))
+    events = (batch.rewards[:, -horizon:] != 0) | batch.ends[:, -horizon:]
+    assert windows.eventful.tolist() == np.flatnonzero(events.any(1)).tolist()
+    assert 0 < len(windows.eventful) < len(windows)
+
+
+def test_the_event_share_is_drawn_from_eventful_windows_and_the_rest_stays(tmp_path: Path) -> None:
+    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
+    windows = Windows(store, Window(3, 2))
+    plain = np.concatenate([windows.draw(50, seed=1, step=step) for step in range(100)])
+    mixed = np.concatenate([windows.draw(50, seed=1, step=step, event_share=0.3) for step in range(100)])
+    changed = plain != mixed
+    assert np.isin(mixed[changed], windows.eventful).all()
+    assert changed.mean() == pytest.approx(0.3, abs=0.03)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -83,11 +84,43 @@ class Windows:
         before = int(self._ends[position - 1]) if position else 0
         return position, number - before
 
-    def draw(self, size: int, *, seed: int, step: int, rank: int = 0, world_size: int = 1) -> NDArray[np.int64]:
-        """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would."""
+    @cached_property
+    def eventful(self) -> NDArray[np.int64]:
+        """Numbers of the windows in whose predicted part a reward or an end comes."""
+        found: list[int] = []
+        first = 0
+        for position, entry in enumerate(self.store.entries):
+            last = int(self._ends[position]) - first - 1  # start of the last window of the episode
+            episode = self.store[position]
+            events = [
+                *np.flatnonzero(episode.rewards).tolist(),
+                *([entry.frames - 2] if episode.header.terminated else []),
+            ]
+            starts = {
+                start
+                for event in events
+                for start in range(
+                    max(0, event - self.window.length + 2), min(last, event - self.window.context + 1) + 1
+                )
+            }
+            found += [first + start for start in sorted(starts)]
+            first = int(self._ends[position])
+        return np.array(found, np.int64)
+
+    def draw(
+        self, size: int, *, seed: int, step: int, rank: int = 0, world_size: int = 1, event_share: float = 0.0
+    ) -> NDArray[np.int64]:
+        """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would.
+
+        With an event share, so many of them are drawn from the eventful ones.
+        """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}: ranks count from 0 to world_size - 1")
         numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
+        if event_share and len(self.eventful):
+            rng = generator("events", seed, step)
+            taken = rng.random(len(numbers)) < event_share
+            numbers[taken] = rng.choice(self.eventful, int(taken.sum()))
         return numbers[rank * size : (rank + 1) * size]
 
     def batch(self, numbers: NDArray[np.int64]) -> WindowBatch:
@@ -135,6 +168,7 @@ def stream(
     world_size: int = 1,
     threads: int = 1,
     ahead: int = 2,
+    event_share: float = 0.0,
 ) -> Iterator[WindowBatch]:
     """Batches of steps first_step, first_step + 1, … for ever, decoded `ahead` of need by threads.
 
@@ -142,7 +176,8 @@ def stream(
     """
 
     def make(step: int) -> WindowBatch:
-        return windows.batch(windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size))
+        drawn = windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size, event_share=event_share)
+        return windows.batch(drawn)
 
     steps = count(first_step)
     with ThreadPoolExecutor(threads, thread_name_prefix="windows") as pool:

@@ -90,7 +90,7 @@ class TrainingData:
         windows, seed = self.windows(phase), self.recipe.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
-            ahead=threads + 1,
+            ahead=threads + 1, event_share=phase.event_share,
         )  # fmt: skip
         yield from batches
 

@@ -39,6 +39,8 @@ class Phase:
     """Updates over which the learning rate rises linearly from zero."""
     decay: float = 1.0
     """Factor on the learning rate after every 100,000 updates of the phase."""
+    event_share: float = 0.0
+    """Share of the windows that are drawn from those with a reward or an end among the predicted steps."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
@@ -51,6 +53,8 @@ class Phase:
             raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
         if self.anneal and self.steps is None and self.minutes is None:
             raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
+        if not 0 <= self.event_share < 1:
+            raise UserError(f"phase: event_share is {self.event_share}; it must be 0 or more, and below 1")
         if self.warmup < 0:
             raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
 
