@@ -93,10 +93,10 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour for the pixel-exact predictor: one step ahead from real frames, then fed its own."""
     predictor = PixelConfig(frame=frame, cell=_cell(frame), **options)
     first = Phase(
-        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=5e-3, minutes=22.5, warmup=30,
+        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=5e-3, minutes=20.0, warmup=30,
         event_share=0.15, anneal=True,
     )  # fmt: skip
-    second = replace(first, predict=3, feed_back=True, lr=1e-3, minutes=7.5)
+    second = replace(first, predict=5, feed_back=True, lr=1e-3, minutes=10.0)
     return Recipe(
         name="cpu",
         predictor=predictor,
