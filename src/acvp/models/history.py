@@ -56,6 +56,10 @@ class HistoryPredictor(Predictor):
         """Return the next frame under every action, (B, A, C, H, W)."""
         return self.next_frames(_read(state))
 
+    def settled(self, state: State) -> HistoryState:
+        """Return the state whose frames are all read."""
+        return HistoryState(frames=_read(state), outcome=state.outcome)
+
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
         times = frames.shape[1]

@@ -79,6 +79,10 @@ class Predictor(nn.Module, Shareable):
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W), encoding the state once."""
 
+    def settled(self, state: State) -> State:
+        """Return a state that goes on as this one does, with no prediction left in it that is still to be read."""
+        return state
+
     @abstractmethod
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames of a window, each predicted from the real frames before it, in one batch.

@@ -3,7 +3,7 @@
 Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions, n hidden units.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -80,6 +80,10 @@ class RecurrentPredictor(Predictor):
         """Return the next frame under every action, (B, A, C, H, W)."""
         h_dec = self.transform.every_action(self._read(state).h_enc)  # (B, A, n): encoded once
         return self.decoder.every_action(h_dec)
+
+    def settled(self, state: State) -> RecurrentState:
+        """Return the state whose last prediction the LSTM has read."""
+        return replace(self._read(state), outcome=state.outcome)
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the real frames before it, decoded as one batch."""
