@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from acvp.agents.exploration import Exploration, RandomExploration, Resumable, StickyRandomExploration
+from acvp.data.policies import MEAN_REPEATS
+
+GAMES, ACTIONS = 40, 5
+SEEN = np.zeros((GAMES, 4, 84, 84), np.uint8)
+GREEDY = np.full(GAMES, 99)
+"""No random action is this one."""
+
+
+def strategies(seed: int = 1) -> list[RandomExploration | StickyRandomExploration]:
+    return [RandomExploration(ACTIONS, seed), StickyRandomExploration(ACTIONS, seed, GAMES)]
+
+
+def run(strategy: Exploration, epsilon: float, decisions: int) -> np.ndarray:
+    return np.stack([strategy.choose(SEEN, GREEDY, epsilon) for _ in range(decisions)])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
+def test_epsilon_is_the_share_of_exploring_decisions(which: int, epsilon: float) -> None:
+    chosen = run(strategies()[which], epsilon, 1_500)[100:]
+    assert (chosen != 99).mean() == pytest.approx(epsilon, abs=0.02)
+    if epsilon:
+        random = chosen[chosen != 99]
+        assert np.bincount(random) / len(random) == pytest.approx(np.full(ACTIONS, 1 / ACTIONS), abs=0.08)
+
+
+def test_every_game_has_a_coin_of_its_own() -> None:
+    chosen = run(RandomExploration(ACTIONS, 1), 0.5, 300) != 99
+    together = np.corrcoef(chosen.T)
+    assert np.abs(together[~np.eye(GAMES, dtype=bool)]).max() < 0.3
+
+
+def test_sticky_actions_are_kept_for_a_while() -> None:
+    chosen = run(StickyRandomExploration(ACTIONS, 1, GAMES), 1.0, 1_000)
+    changes = (chosen[1:] != chosen[:-1]).mean()
+    assert changes == pytest.approx(0.8 / MEAN_REPEATS, rel=0.1)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_strategy_goes_on_where_it_was(which: int) -> None:
+    strategy = strategies()[which]
+    run(strategy, 0.5, 20)
+    assert isinstance(strategy, Resumable)
+    state = strategy.state()
+    wanted = run(strategy, 0.5, 20)
+    again = strategies()[which]
+    again.restore(state)
+    assert np.array_equal(run(again, 0.5, 20), wanted)
+    other = strategies(seed=2)[which]
+    other.restore(state)
+    assert not np.array_equal(run(other, 0.5, 20), wanted)
