@@ -23,6 +23,7 @@ from typing import Any
 import safetensors
 import safetensors.torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from acvp.durable import check_space, make_folder, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
@@ -62,6 +63,21 @@ def to_tensors(data: bytes, name: str | Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"{name}: not readable as safetensors ({error})") from error
     return tensors
+
+
+def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
+    """Return the optimiser's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
+    state = optimiser.state_dict()["state"]
+    return {f"{number}.{name}": tensor for number, moments in state.items() for name, tensor in moments.items()}
+
+
+def restore_optimiser(optimiser: Optimizer, moments: dict[str, Tensor]) -> None:
+    """Put the state of `optimiser_tensors` into a new optimiser of the same network."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in moments.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = tensor
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, score: float = inf) -> Path:

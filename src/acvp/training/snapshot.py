@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from acvp.checkpoint import Checkpoint, CheckpointError, to_bytes, to_tensors
+from acvp.checkpoint import Checkpoint, CheckpointError, optimiser_tensors, to_bytes, to_tensors
 from acvp.models import Predictor, predictor_files
 
 STATE_NAME, OPTIMISER_NAME, WEIGHTS_NAME, CONFIG_NAME = (
@@ -98,18 +98,3 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
         return Restored(Position(**values), weights, moments, state["recipe"], state["store"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of training ({error})") from error
-
-
-def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
-    """Return the optimiser's state as tensors named {parameter}.{name}; rates and groups follow from the recipe."""
-    state = optimiser.state_dict()["state"]
-    return {f"{number}.{name}": tensor for number, moments in state.items() for name, tensor in moments.items()}
-
-
-def restore_optimiser(optimiser: Optimizer, moments: dict[str, Tensor]) -> None:
-    """Put the state of `optimiser_tensors` into a new optimiser of the same network."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in moments.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -15,7 +15,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 from torch.optim import Optimizer
 
-from acvp.checkpoint import prune, save_checkpoint
+from acvp.checkpoint import prune, restore_optimiser, save_checkpoint
 from acvp.errors import UserError
 from acvp.models import Predictor
 from acvp.runs import RunFolder
@@ -30,7 +30,7 @@ from acvp.training.log import StepReport, TrainingLog
 from acvp.training.objective import objective
 from acvp.training.optimisers import make_optimiser, set_learning_rate
 from acvp.training.recipe import Recipe
-from acvp.training.snapshot import Position, restore_optimiser, to_files
+from acvp.training.snapshot import Position, to_files
 
 
 class Trainer:
