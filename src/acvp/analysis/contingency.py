@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from acvp.analysis.plots import contingency_figure
-from acvp.analysis.scenes import most_telling
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
 from acvp.evaluation.futures import Moment
@@ -98,7 +97,7 @@ def agreement(true: Sequence[Map], predicted: Sequence[Map]) -> dict[str, float]
 
 def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figure:
     """Return the mean maps, and those of the state in which the action tells most, over its last frame."""
-    one = states[most_telling(np.array([state.true.sum() for state in states]), 1)[0]]
+    one = max(states, key=lambda state: float(state.true.sum()))
     panels = {
         f"true, mean of {len(states)} states": np.mean([state.true for state in states], 0),
         "predicted, mean": np.mean([state.predicted for state in states], 0),
@@ -107,7 +106,7 @@ def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figur
     }
     text = (
         f"Contingency: {FORMULA}, of {study.subject.name} and of the emulator ({study.store.info.env_id}); each map is "
-        "scaled to its own greatest value. Correlation over pixels: mean maps "
+        "scaled to its own greatest value, opacity by its root. Correlation over pixels: mean maps "
         f"{agree['mean_maps']:.2f}; state by state {agree['by_state']:.2f} (the mean true map of the other states: "
         f"{agree['by_state_of_mean_map']:.2f})."
     )

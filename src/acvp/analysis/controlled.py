@@ -5,26 +5,31 @@ Shapes: F factors, S scenes, C channels, h height, w width of the view.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from acvp.analysis.factors import all_factors, with_only
+from acvp.analysis.factors import action_layers, all_factors, with_only
 from acvp.analysis.halves import REGIONS, Mask, explain, high_variance, variance_curve
 from acvp.analysis.pictures import grid
-from acvp.analysis.scenes import Scenes, most_telling, object_regions, predict_next, read_scenes
+from acvp.analysis.scenes import Scenes, object_regions, predict_next, read_scenes
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.objects import find_positions
 from acvp.evaluation.results import few_episodes, numbers
 from acvp.evaluation.subjects import MEAN_FRAME
+from acvp.models import Predictor
 from acvp.seeding import generator
 
 PREDICTION, ACTION, NON_ACTION = "prediction", "Action", "Non-Action"
 RANDOM, OTHERS = "as many at random", "all but those"
 """A control: as many factors as Action has, but drawn at random, and the rest."""
+ACTION_HELD, NON_ACTION_HELD = "Action's at mean", "Non-Action's at mean"
+"""All factors, but some at their mean over actions: what is lost if only the action is hidden from them."""
 FORMULA = (
     "1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels in which the true next frame x' differs from the last frame x, near "
     "the controlled object and elsewhere"
@@ -37,15 +42,13 @@ def controlled(study: Study, progress: Progress) -> Part:
     high = high_variance(factors, study.config.variance_share)
     scenes = read_scenes(study.store, study.places, study.subject.view, study.context)
     regions = _regions(study, scenes, progress)
-    shown = _shown(study, scenes, regions)
+    shown = read_scenes(study.store, study.examples, study.subject.view, study.context)
     predictions: dict[str, Tensor] = {}
     pictures: dict[str, Tensor] = {}
-    variants = _variants(high, study.config.seed)
-    for done, (name, kept) in enumerate(variants.items()):
+    variants = _variants(study, high)
+    for done, (name, make) in enumerate(variants.items()):
         progress(done, len(variants))
-        subject = study.subject
-        if kept is not None:
-            subject = replace(subject, predictor=with_only(subject.predictor, kept))
+        subject = replace(study.subject, predictor=make(study.subject.predictor))
         if regions is not None:
             predictions[name] = predict_next(subject, scenes)
         if name in (PREDICTION, ACTION, NON_ACTION):
@@ -61,10 +64,15 @@ def controlled(study: Study, progress: Progress) -> Part:
     return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
 
 
-def _variants(high: Mask, seed: int) -> dict[str, Mask | None]:
-    """Return by name the factors (F,) that predictions are made with, None being all of them."""
-    random = generator("random factors", seed).permutation(high)
-    return {PREDICTION: None, ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
+def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predictor]]:
+    """Return by name how to make the predictors with only some of the factors (F,)."""
+    random = generator("random factors", study.config.seed).permutation(high)
+    kept = {ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
+    variants = {name: partial(with_only, kept=mask) for name, mask in kept.items()}
+    if any(layer.gates for layer in action_layers(study.subject.predictor)):
+        variants |= {ACTION_HELD: partial(with_only, kept=~high, hold=True)}
+        variants |= {NON_ACTION_HELD: partial(with_only, kept=high, hold=True)}
+    return {PREDICTION: lambda predictor: predictor} | variants
 
 
 def _regions(study: Study, scenes: Scenes, progress: Progress) -> Mask | None:
@@ -75,14 +83,6 @@ def _regions(study: Study, scenes: Scenes, progress: Progress) -> Mask | None:
         study.left_out["explained change"] = str(error)
         return None
     return object_regions(scenes, positions, study.store.info.frame_shape)
-
-
-def _shown(study: Study, scenes: Scenes, regions: Mask | None) -> Scenes:
-    """Return the scenes to picture: those named, or those in which the object, or anything, changes most."""
-    if study.chosen:
-        return read_scenes(study.store, study.chosen, study.subject.view, study.context)
-    changed = scenes.changed() if regions is None else scenes.changed() & regions
-    return scenes.of(most_telling(changed.sum((1, 2)), study.config.examples))
 
 
 def _explained(study: Study, predictions: dict[str, Tensor], scenes: Scenes, regions: Mask) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -34,16 +33,18 @@ class ActionLayer:
     table: str
     """What its factors are called."""
     linear: nn.Linear
-    silent: Literal["zero", "mean"]
-    """What a factor is set to when it is switched off: 0, bias included, as in the paper, which stops all that passes
-    through it; or its mean over actions, where the rest of the network goes on without it."""
+    gates: bool
+    """Whether all that the network knows passes through its factors, so that 0 stops it; else they only change it."""
 
-    def switch_off(self, factors: NDArray[np.bool_]) -> None:
-        """Make factors (F,) the same under every action, in place."""
-        weight, off = self.linear.weight.data, torch.from_numpy(factors).to(self.linear.weight.device)
-        weight[off] = 0.0 if self.silent == "zero" else weight[off].mean(1, keepdim=True)
-        if self.silent == "zero" and self.linear.bias is not None:
-            self.linear.bias.data[off] = 0.0
+    def stop(self, factors: NDArray[np.bool_]) -> None:
+        """Set factors (F,) to 0, bias included, in place."""
+        self.linear.weight.data[factors] = 0.0
+        if self.linear.bias is not None:
+            self.linear.bias.data[factors] = 0.0
+
+    def hold(self, factors: NDArray[np.bool_]) -> None:
+        """Set factors (F,) to their mean over actions, in place."""
+        self.linear.weight.data[factors] = self.linear.weight.data[factors].mean(1, keepdim=True)
 
 
 def action_layers(predictor: Predictor) -> list[ActionLayer]:
@@ -51,7 +52,7 @@ def action_layers(predictor: Predictor) -> list[ActionLayer]:
     found = []
     for module in predictor.children():
         if isinstance(module, FactoredTransform):
-            found.append(ActionLayer("W^a", module.action, "zero"))
+            found.append(ActionLayer("W^a", module.action, gates=True))
         elif isinstance(module, ActionUnet):
             found += _unet_layers(module, 1)
     return found
@@ -59,7 +60,7 @@ def action_layers(predictor: Predictor) -> list[ActionLayer]:
 
 def _unet_layers(unet: ActionUnet, scale: int) -> Iterator[ActionLayer]:
     blocks = [*unet.down, *(unet.up if unet.inner is not None else ())]
-    yield from (ActionLayer(f"scale {scale}", block.action, "mean") for block in blocks)
+    yield from (ActionLayer(f"scale {scale}", block.action, gates=False) for block in blocks)
     if unet.inner is not None:
         yield from _unet_layers(unet.inner, scale + 1)
 
@@ -86,14 +87,20 @@ def all_factors(predictor: Predictor) -> Factors:
     return np.concatenate([_numbers(layer.linear.weight) for layer in layers])
 
 
-def with_only(predictor: Predictor, kept: NDArray[np.bool_]) -> Predictor:
-    """Return a copy of a predictor in which all factors but the kept ones (F,), over all layers, are switched off."""
+def with_only(predictor: Predictor, kept: NDArray[np.bool_], *, hold: bool = False) -> Predictor:
+    """Return a copy of a predictor in which all factors but the kept ones (F,), over all layers, are switched off.
+
+    Switched off is 0 where factors are gates, as in the paper, and else, or with ``hold``, their mean over actions.
+    """
     copy = deepcopy(predictor)
     layers = action_layers(copy)
     sizes = [layer.linear.out_features for layer in layers]
     assert kept.shape == (sum(sizes),), f"{kept.shape} for {sizes} factors"
     for layer, part in zip(layers, np.split(kept, np.cumsum(sizes)[:-1]), strict=True):
-        layer.switch_off(~part)
+        if layer.gates and not hold:
+            layer.stop(~part)
+        else:
+            layer.hold(~part)
     return copy
 
 

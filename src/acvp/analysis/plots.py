@@ -75,7 +75,7 @@ def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
     _variances(figure.add_subplot(1, 2 if measured else 1, 1), split, colors)
     text = (
         f"Left: variance over actions held by the factors of highest variance; {split['share_of_factors']:.0%} of "
-        f"{split['factors']} factors hold {split['share_of_variance']:.0%}."
+        f"{split['factors']:,} factors hold {split['share_of_variance']:.0%}."
     )
     if measured:
         _explained(figure.add_subplot(1, 2, 2), split, colors)
@@ -94,7 +94,7 @@ def _variances(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]) -> 
     axes.plot(share, held, color=RUN_COLORS[0], linewidth=1.6)
     axes.fill_between(share[inside], held[inside], color=RUN_COLORS[0], alpha=0.18, linewidth=0)
     axes.set_xlabel("share of factors", color=colors["ink"])
-    axes.set_ylabel("share of variance over actions", color=colors["ink"])
+    axes.set_ylabel("share of their variance", color=colors["ink"])
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
     style(axes, colors)
@@ -104,22 +104,23 @@ def _explained(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]) -> 
     shown = {name: curve for name, curve in split["explained"].items() if name != MEAN_FRAME}
     width = 0.84 / len(shown)
     groups = np.arange(len(split["changed_pixels"]))
-    for i, (name, curve) in enumerate(shown.items()):
+    looks = [*((color, 1.0) for color in RUN_COLORS[:3]), (colors["faint"], 0.9), (colors["faint"], 0.5),
+             *((color, 0.4) for color in RUN_COLORS[1:3])]  # fmt: skip
+    for i, ((name, curve), (color, alpha)) in enumerate(zip(shown.items(), looks, strict=False)):
         mean, low, high = (np.array(curve[part], np.float64) for part in ("mean", "low", "high"))
         places = groups - 0.42 + (i + 0.5) * width
-        color = RUN_COLORS[i] if i < 3 else colors["faint"]
-        axes.bar(places, mean, width * 0.9, color=color, alpha=1.0 if i < 3 else 0.9 - 0.2 * i + 0.4, label=name)
+        axes.bar(places, mean, width * 0.9, color=color, alpha=alpha, label=name)
         axes.vlines(places, low, high, colors["ink"], linewidth=0.8)
-    mean = split["explained"][MEAN_FRAME]["mean"]
-    axes.hlines(mean, groups - 0.45, groups + 0.45, colors["ink"], linestyles="--", linewidth=1.2)
+    known_nothing = split["explained"][MEAN_FRAME]["mean"]
+    axes.hlines(known_nothing, groups - 0.45, groups + 0.45, colors["ink"], linestyles="--", linewidth=1.2)
     axes.set_xticks(
         groups, [f"{name}\n{count:,} pixels" for name, count in split["changed_pixels"].items()], fontsize=8
     )
-    axes.set_ylabel("share of the change explained", color=colors["ink"])
-    axes.set_ylim(min(0.0, *(min(curve["mean"]) for curve in shown.values())) * 1.1, 1.02)
+    axes.set_ylabel("of the change, explained", color=colors["ink"])
+    axes.set_ylim(top=1.02)
     style(axes, colors)
     axes.legend(
-        fontsize=7, frameon=False, labelcolor=colors["ink"], ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2)
+        fontsize=7, frameon=False, labelcolor=colors["ink"], ncols=3, loc="upper left", bbox_to_anchor=(0, -0.2)
     )
 
 

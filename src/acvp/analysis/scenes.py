@@ -41,13 +41,6 @@ class Scenes:
         """The last frames given, (S, h, w, C)."""
         return self.given[:, -1]
 
-    def of(self, numbers: list[int]) -> Scenes:
-        """Return some of the scenes."""
-        places = [self.places[number] for number in numbers]
-        return Scenes(
-            places=places, given=self.given[numbers], actions=self.actions[numbers], after=self.after[numbers]
-        )
-
     def changed(self) -> NDArray[np.bool_]:
         """Return the pixels (S, h, w) that the next frame shows otherwise."""
         changed: NDArray[np.bool_] = (self.now != self.after).any(-1)
@@ -89,9 +82,3 @@ def object_regions(scenes: Scenes, positions: Positions, recorded: tuple[int, ..
 
 def _span(low: float, high: float) -> slice:
     return slice(max(0, floor(low)), max(0, ceil(high)))
-
-
-def most_telling(weights: NDArray[np.float64], count: int) -> list[int]:
-    """Return the scene of greatest weight from each of `count` equal parts of all (S,)."""
-    parts = np.array_split(np.arange(len(weights)), min(count, len(weights)))
-    return [int(part[weights[part].argmax()]) for part in parts]

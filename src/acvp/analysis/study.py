@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from acvp.analysis.config import AnalyzeConfig, At
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.errors import UserError
 from acvp.evaluation.futures import Moment, every_action, moments
-from acvp.evaluation.places import Place, choose_places
+from acvp.evaluation.places import Place, choose_places, evenly
 from acvp.evaluation.subjects import Subject
+
+CANDIDATES = 8
+"""Moments looked at for each one that is pictured."""
 
 
 class Part(NamedTuple):
@@ -33,9 +38,9 @@ class Study:
     config: AnalyzeConfig
     places: list[Place]
     """Where the given frames of each moment begin."""
-    chosen: list[Place]
-    """Of the moments to picture; empty: each part of the analysis finds those that tell most."""
-    left_out: dict[str, str] = field(default_factory=dict)
+    examples: list[Place] = field(default_factory=list[Place])
+    """Of the moments to picture."""
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
 
     @property
@@ -62,8 +67,34 @@ def open_study(subject: Subject, store: EpisodeStore, config: AnalyzeConfig) -> 
     """Choose the moments of a study; each has as many frames to come as pictures show."""
     window = Window(subject.predictor.context, config.steps)
     places = choose_places(store, window, config.states, seed=config.seed, option="steps")
-    chosen = [place_of(store, moment, window) for moment in config.moments()]
-    return Study(subject=subject, store=store, config=config, places=places, chosen=chosen)
+    study = Study(subject=subject, store=store, config=config, places=places)
+    named = [place_of(store, moment, window) for moment in config.moments()]
+    return replace(study, examples=named or telling_places(study))
+
+
+def telling_places(study: Study) -> list[Place]:
+    """Return from each part of the test episodes the place where the action taken tells most.
+
+    That is where most pixels both change with the step taken and depend on the action. In a game that cannot be played
+    again, any place is as good as another.
+    """
+    count = study.config.examples
+    candidates = [study.places[i] for i in evenly(len(study.places), CANDIDATES * count)]
+    try:
+        weights = {moment.place: _telling(study, moment) for moment in study.branched(candidates, 1) if moment}
+    except UserError:
+        weights = {}
+    groups = [candidates[i : i + CANDIDATES] for i in range(0, len(candidates), CANDIDATES)]
+    return [max(group, key=lambda place: weights.get(place, 0)) for group in groups]
+
+
+def _telling(study: Study, moment: Moment) -> int:
+    episode, start = moment.place
+    taken = study.store[episode].actions[start + study.context - 1]
+    futures = moment.futures[:, 0]
+    depends = (futures != futures[:1]).any((0, 3))
+    changed = (futures[taken] != moment.given[-1]).any(2)
+    return int(np.count_nonzero(depends & changed))
 
 
 def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:

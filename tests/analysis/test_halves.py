@@ -1,0 +1,96 @@
+"""Which factors vary, and how much of the change predictions explain, where the answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acvp.analysis.halves import explain, high_variance, variance_curve
+from acvp.analysis.scenes import Scenes, object_regions, read_scenes
+from acvp.data.store import EpisodeStore
+from acvp.data.views import RGB
+from acvp.errors import UserError
+from acvp.evaluation.metrics import as_pixels
+from acvp.evaluation.objects import find_positions
+from acvp.evaluation.places import Place
+
+CONTEXT = 2
+PLACES = [Place(episode, start) for episode in range(4) for start in (0, 7, 20)]
+
+
+@pytest.fixture(scope="module")
+def scenes(toy: EpisodeStore) -> Scenes:
+    return read_scenes(toy, PLACES, RGB, CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def regions(toy: EpisodeStore, scenes: Scenes) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
+    return object_regions(scenes, find_positions(toy, PLACES, CONTEXT + 1), toy.info.frame_shape)
+
+
+def test_the_fewest_factors_that_hold_a_share() -> None:
+    factors = np.array([[1.0, 1.0], [0.0, 4.0], [5.0, 7.0], [-1.0, 0.0]])  # variances 0, 4, 1, ¼
+    assert high_variance(factors, 0.7).tolist() == [False, True, False, False]
+    assert high_variance(factors, 0.8).tolist() == [False, True, True, False]
+    assert variance_curve(factors, 5) == pytest.approx(np.array([0, 4, 5, 5.25, 5.25]) / 5.25)
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 0.99), st.integers(0, 99))
+def test_one_factor_fewer_would_not_do(share: float, seed: int) -> None:
+    factors = np.random.default_rng(seed).normal(size=(30, 4))
+    variances = factors.var(1)
+    high = high_variance(factors, share)
+    held = variances[high].sum() / variances.sum()
+    assert held >= share - 1e-12
+    assert held - variances[high].min() / variances.sum() < share
+    assert high.all() or variances[high].min() >= variances[~high].max()
+
+
+def test_factors_that_never_vary() -> None:
+    with pytest.raises(UserError, match="no factor varies"):
+        high_variance(np.ones((3, 4)), 0.7)
+
+
+def test_a_scene_is_the_play_as_stored(toy: EpisodeStore, scenes: Scenes) -> None:
+    episode = toy[1]
+    frames = episode.frames(7, 10)
+    assert np.array_equal(scenes.given[4], frames[:2])
+    assert np.array_equal(scenes.after[4], frames[2])
+    assert np.array_equal(scenes.actions[4], episode.actions[7:9])
+
+
+def test_the_players_pixels_are_in_its_region(
+    scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+) -> None:
+    for frames in (scenes.now, scenes.after):
+        player = (frames == 240).all(-1)  # white
+        assert player.any()
+        assert regions[player].all()
+    assert regions.sum() <= len(PLACES) * 2 * 4  # two cells of four pixels at most
+
+
+def test_explained_change(
+    toy: EpisodeStore, scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+) -> None:
+    before, after = as_pixels(scenes.now), as_pixels(scenes.after)
+    near = torch.from_numpy(regions)[:, None]
+    predictions = {
+        "truth": after,
+        "last frame": before,
+        "object only": torch.where(near, after, before),
+        "half way": (before + after) / 2,
+    }
+    found = explain(predictions, scenes, regions, episodes=len(toy), seed=0)
+    values = {name: curve.mean.tolist() for name, curve in found.by_name.items()}
+    assert values == {
+        "truth": [1, 1],
+        "last frame": [0, 0],
+        "object only": [1, 0],
+        "half way": [pytest.approx(0.75)] * 2,
+    }
+    assert found.changed[0] > 0
+    assert sum(found.changed) == scenes.changed().sum()

@@ -1,0 +1,127 @@
+"""Contingency maps and the pictures of every action's future, for predictors that know the truth or nothing."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from acvp.analysis.config import AnalyzeConfig
+from acvp.analysis.contingency import agreement, contingency_maps, correlation
+from acvp.analysis.different import different_actions, predict_futures, telling_part
+from acvp.analysis.pictures import SIDE, grid
+from acvp.analysis.study import Study, open_study
+from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
+from acvp.evaluation.drawing import LINE
+from acvp.evaluation.subjects import Subject, baselines
+from tests.evaluation.predictors import Oracle, as_subject
+
+CONTEXT = 10
+
+
+def quiet(done: int, total: int) -> None:
+    """Progress that nobody wants to see."""
+
+
+@pytest.fixture(scope="module")
+def oracle(toy: EpisodeStore) -> Subject:
+    return as_subject("oracle", Oracle(toy, CONTEXT))
+
+
+def study_of(subject: Subject, store: EpisodeStore, **options: object) -> Study:
+    config = AnalyzeConfig(run=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
+    return open_study(subject, store, config)
+
+
+def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subject) -> None:
+    part = contingency_maps(study_of(oracle, toy), quiet)
+    found = part.body["correlation"]
+    assert found["mean_maps"] == found["by_state"] == pytest.approx(1)
+    assert found["by_state_of_mean_map"] < 0.7  # the player is elsewhere in other states
+    assert 0 < part.body["states"] <= 12
+    assert part.files.keys() == {"contingency.png", "contingency.svg"}
+
+
+def test_who_ignores_the_action_has_none(toy: EpisodeStore, oracle: Subject) -> None:
+    copy_last = baselines(oracle)[0]
+    part = contingency_maps(study_of(copy_last, toy), quiet)
+    assert part.body["correlation"]["mean_maps"] == part.body["correlation"]["by_state"] == 0
+
+
+def test_correlation_is_pearsons() -> None:
+    one, other = np.random.default_rng(0).normal(size=(2, 5, 6))
+    assert correlation(one, other) == pytest.approx(np.corrcoef(one.ravel(), other.ravel())[0, 1])
+    assert correlation(one, np.ones((5, 6))) == 0
+
+
+def test_a_single_state_has_no_other_states() -> None:
+    values = np.random.default_rng(0).normal(size=(5, 6))
+    assert agreement([values], [values])["by_state_of_mean_map"] == 0
+
+
+def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: Subject) -> None:
+    study = study_of(oracle, toy, steps=3)
+    moments = [moment for moment in study.branched(study.places[:2], 3) if moment]
+    assert moments
+    for moment in moments:
+        assert np.array_equal(predict_futures(oracle, moment), moment.futures)
+
+
+def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: Subject) -> None:
+    study = study_of(oracle, toy, examples=2)
+    assert len(study.examples) == 2
+    for moment in study.branched(study.examples, 1):
+        assert moment is not None
+        assert (moment.futures != moment.futures[:1]).any()
+
+
+def test_named_moments(toy: EpisodeStore, oracle: Subject) -> None:
+    number = toy.entries[2].number
+    study = study_of(oracle, toy, at=(f"{number}:15",))
+    assert [study.title(place) for place in study.examples] == [f"episode {number}, frame 15"]
+    part = different_actions(study, quiet)
+    assert part.body["moments"] == [f"episode {number}, frame 15"]
+    assert part.files.keys() == {"different-actions-0.png", "different-actions-0-zoom.png"}
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [("x", "write EPISODE:FRAME"), ("99:15", "the test episodes of"), ("0:3", "frames 9 to"), ("0:9999", "to come")],
+)
+def test_moments_that_are_not_there(toy: EpisodeStore, oracle: Subject, at: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        study_of(oracle, toy, at=(at,))
+
+
+def test_the_part_that_tells() -> None:
+    futures = np.zeros((3, 2, 100, 80, 1), np.uint8)
+    assert telling_part(futures) == (slice(None), slice(None))
+    futures[1, 1, 40:44, 70:76] = 9
+    rows, columns = telling_part(futures)
+    assert rows.start <= 40 < 44 <= rows.stop
+    assert rows.stop - rows.start == 25
+    assert columns.start <= 70
+    assert columns.stop == 80
+
+
+def test_a_grid_has_crisp_pixels_in_their_places() -> None:
+    first: NDArray[np.uint8] = np.array([[[0], [200]], [[100], [50]]], np.uint8)
+    data = grid(["a", "b"], [("one", [first]), ("two", [first, 255 - first])])
+    picture = np.array(Image.open(io.BytesIO(data)))
+    scale = 84
+    assert np.unique(picture[LINE : LINE + scale, SIDE + scale : SIDE + 2 * scale]).tolist() == [200]
+    assert np.unique(picture[LINE + scale : LINE + 2 * scale, SIDE : SIDE + scale]).tolist() == [100]
+
+
+def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: Subject) -> None:
+    imported = EpisodeStore(toy.path, replace(toy.info, policy="imported from somewhere"), toy.entries)
+    study = study_of(oracle, imported)
+    assert len(study.examples) == 2  # some, as none is known to be better
+    with pytest.raises(UserError, match="was imported"):
+        contingency_maps(study, quiet)
