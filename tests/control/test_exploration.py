@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,23 @@ def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
         for each in observations[stop:]:
             wanted = first.choose(each, np.zeros(2, np.int64), 0.5).tolist()
             assert second.choose(each, np.zeros(2, np.int64), 0.5).tolist() == wanted
+
+
+@pytest.mark.parametrize("source", ["model", "emulator"])
+def test_a_dqn_of_stable_baselines_explores_by_it(toy: EpisodeStore, source: str) -> None:
+    dqn, vector = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.vector")
+    settings = pytest.importorskip("acvp.agents.settings")
+    env, kernel = vector.GameVecEnv([make_game("toy") for _ in range(2)], seed=1), KernelConfig()
+    informed = (
+        informed_by_emulator(env.games, kernel, seed=1)
+        if source == "emulator"
+        else informed_by_model(small_network(toy, view=GRAY_84), kernel, seed=1)
+    )
+    small = replace(settings.smoke(), games=2, decisions_per_update=4, learning_starts=8, replay=100, batch_size=4)
+    agent = dqn.AcvpDqn(small, env, seed=1, exploration=informed, device="cpu")
+    agent.learn(20)
+    assert [len(memory) for memory in informed._memories] == [10, 10]
+    env.close()
 
 
 def far_and_wide(game: Game, explorer: Explorer, seed: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,32 @@ def test_many_at_once_are_as_many_alone(trail: EpisodeStore) -> None:
         ended, cut_off = ended + int(terminated.sum()), cut_off + int(truncated.sum())
     assert ended > 3
     assert cut_off > 3
+
+
+def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
+    """The same game as what an agent sees of it, and a DQN that learns in it."""
+    games = pytest.importorskip("acvp.control.imagined_games")
+    env = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
+    observations = env.reset()
+    assert observations.shape == (3, 4, 84, 84)
+    over = 0
+    for step in range(30):
+        before, scores = observations, [play.score for play in env.plays]
+        observations, rewards, dones, infos = env.step(np.random.default_rng(step).integers(3, size=3))
+        for row in range(3):
+            if not dones[row]:
+                assert np.array_equal(observations[row, :-1], before[row, 1:])
+                assert env.plays[row].score == scores[row] + rewards[row]
+                continue
+            over += 1
+            assert np.array_equal(infos[row]["terminal_observation"][:-1], before[row, 1:])
+            assert (observations[row] == observations[row, 0]).all()  # a new play, its first frame four times
+    assert over > 8
+    dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.settings")
+    small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)
+    agent = dqn.AcvpDqn(small, env, seed=1, device="cpu")
+    agent.learn(30)
+    assert agent._n_updates > 3
 
 
 def test_the_same_seed_the_same_plays(trail: EpisodeStore) -> None:

@@ -58,6 +58,8 @@ class Imagination:
     def begin(self, rows: Rows, rng: np.random.Generator) -> Start:
         """Begin some plays from real frames drawn at random."""
         start = self._draw(len(rows), rng)
+        if not len(rows):
+            return start
         groups = []
         for members, state in self._groups:
             kept = np.flatnonzero(~np.isin(members, rows))

@@ -32,6 +32,8 @@ from acvp.training.predictors import load
 Observation = Literal["frame", "agent"]
 STACK = 4
 """Frames that an agent sees at once."""
+MAX_STEPS = 100
+"""Decisions after which an episode is truncated unless told otherwise."""
 FPS = 15
 """Decisions a second of an Atari game at its own speed."""
 Rows = NDArray[np.int64]
@@ -115,7 +117,7 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         store: EpisodeStore | str | Path,
         *,
         observation: Observation = "frame",
-        max_steps: int = 100,
+        max_steps: int = MAX_STEPS,
         device: Device = "auto",
         render_mode: str | None = None,
     ) -> None:
@@ -167,7 +169,7 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
         store: EpisodeStore | str | Path,
         *,
         observation: Observation = "frame",
-        max_steps: int = 100,
+        max_steps: int = MAX_STEPS,
         device: Device = "auto",
         render_mode: str | None = None,
     ) -> None:
