@@ -35,8 +35,8 @@ def keep_freed_memory() -> bool:
 
 
 def compile_networks(predictor: Predictor, backend: str = "inductor") -> None:
-    """Compile the encoder and decoder in place with torch.compile; on a CPU it needs a C++ compiler."""
-    for name in ("encoder", "decoder"):
+    """Compile encoder and decoder, or the U-Net, in place with torch.compile; on a CPU it needs a C++ compiler."""
+    for name in ("encoder", "decoder", "unet"):
         network = getattr(predictor, name, None)
         if isinstance(network, torch.nn.Module):
             network.compile(backend=backend)
