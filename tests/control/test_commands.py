@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from acvp.agents.about import AgentAbout
+from acvp.agents.agent import Agent
+from acvp.agents.network import NetworkConfig, ValueNetwork
 from acvp.cli import main
 from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.control.coverage import covered, default_cell, visits
@@ -20,7 +23,7 @@ from acvp.control.ledger import Ledger
 from acvp.control.play_command import agent_fingerprint, control_runs, control_table
 from acvp.control.predicted_play import play
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
+from acvp.data.views import GRAY_84, RGB
 from acvp.errors import UserError
 from acvp.evaluation.horizon import Progress
 from acvp.models import Predictor
@@ -112,6 +115,20 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.last[0] == again.last[1]  # as long as the emulator's longest play
     control_runs(replace(config, seed=1), load_oracle, load_agent, again)
     assert again.names[1:] == stages.names  # another seed is another measurement
+
+
+def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent and a predictor as they are kept on disk, one gray and one in colour, both untrained."""
+    network = ValueNetwork(NetworkConfig(channels=(4, 4), hidden=8), toy.action_count)
+    about = AgentAbout(env_id=toy.info.env_id, action_meanings=toy.info.action_meanings)
+    Agent(network, about).save(tmp_path / "agent")
+    runs = [str(make_run(tmp_path / view.name, toy, view=view)) for view in (RGB, GRAY_84)]
+    options = ["--plays", "2", "--depths", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
+    assert main(["control", "--runs", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
+    assert "grounded every n" in capsys.readouterr().out
+    body = read(tmp_path / "out" / "control.json")
+    assert body["runs"].keys() == {"rgb", "gray84"}
+    assert body["emulator"]["decisions"] == [9, 9]
 
 
 def test_agents_are_told_apart() -> None:

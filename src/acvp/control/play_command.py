@@ -56,8 +56,8 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         _check(config, agent, subjects, games[0])
         make_folder(out)
         stack.enter_context(exclusive_writer(out))
-        table = Table(config, agent, games, Ledger(out / PARTS_NAME), stage)
-        body = _measure(config, agent, subjects, table)
+        measurements = Measurements(config, agent, games, Ledger(out / PARTS_NAME), stage)
+        body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
         write_results(out / CONTROL_NAME, body, seed=config.seed, started=started)
     return body
@@ -79,7 +79,7 @@ def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subjec
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
 
 
-class Table:
+class Measurements:
     """Measures points, or finds what an earlier command has measured."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Table:
         }
         self._longest = games[0].limit or 0
 
-    def measure(self, point: Point) -> Plays:
+    def of(self, point: Point) -> Plays:
         """Return the plays of a point."""
         settings = self._shared | {"epsilon": point.epsilon} | point.identity
         known = self.ledger.get(settings)
@@ -110,8 +110,10 @@ class Table:
         return plays
 
 
-def _measure(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], table: Table) -> dict[str, Any]:
-    game = table.games[0]
+def _measure(
+    config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], measurements: Measurements
+) -> dict[str, Any]:
+    game = measurements.games[0]
     emulator = Point(
         label="emulator", player=agent, epsilon=config.epsilon, make_sight=TrueSight, identity={"sight": "emulator"}
     )
@@ -127,13 +129,15 @@ def _measure(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subj
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
         "depths": list(config.depths),
-        "emulator": _described(table.measure(emulator)),
-        "random": _described(table.measure(random)),
-        "runs": {subject.name: _curve(config, agent, subject, table) for subject in subjects},
+        "emulator": _described(measurements.of(emulator)),
+        "random": _described(measurements.of(random)),
+        "runs": {subject.name: _curve(config, agent, subject, measurements) for subject in subjects},
     }
 
 
-def _curve(config: ControlConfig, agent: PlayingAgent, subject: Subject, table: Table) -> list[dict[str, Any]]:
+def _curve(
+    config: ControlConfig, agent: PlayingAgent, subject: Subject, measurements: Measurements
+) -> list[dict[str, Any]]:
     """Return the scores of a run for each depth."""
     weights = fingerprint(subject.predictor)
     curve = []
@@ -146,7 +150,7 @@ def _curve(config: ControlConfig, agent: PlayingAgent, subject: Subject, table: 
             label=f"{subject.name}, n = {depth}", player=agent, epsilon=config.epsilon, make_sight=sight,
             identity={"sight": weights, "depth": depth},
         )  # fmt: skip
-        curve.append(_described(table.measure(point)))
+        curve.append(_described(measurements.of(point)))
     return curve
 
 
