@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acvp.analysis.emulator import emulate
 from acvp.analysis.halves import explain, high_variance, variance_curve
 from acvp.analysis.scenes import Scenes, object_regions, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.objects import find_positions
 from acvp.evaluation.places import Place
 
 CONTEXT = 2
@@ -28,7 +28,8 @@ def scenes(toy: EpisodeStore) -> Scenes:
 
 @pytest.fixture(scope="module")
 def regions(toy: EpisodeStore, scenes: Scenes) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
-    return object_regions(scenes, find_positions(toy, PLACES, CONTEXT + 1), toy.info.frame_shape)
+    positions = emulate(toy, PLACES, RGB, CONTEXT, lambda done, total: None).positions
+    return object_regions(positions, toy.info.frame_shape, toy.info.frame_shape)
 
 
 def test_the_fewest_factors_that_hold_a_share() -> None:
@@ -71,6 +72,13 @@ def test_the_players_pixels_are_in_its_region(
         assert player.any()
         assert regions[player].all()
     assert regions.sum() <= len(PLACES) * 2 * 4  # two cells of four pixels at most
+
+
+def test_an_object_that_is_not_drawn_has_no_region() -> None:
+    positions = np.array([[[3.0, 4.0], [3.0, 4.0]], [[3.0, 4.0], [np.nan, np.nan]]])
+    regions = object_regions(positions, (10, 10, 1), (20, 20, 3))
+    assert np.argwhere(regions[0]).tolist() == [[1, 1], [1, 2], [2, 1], [2, 2]]  # at half the size
+    assert not regions[1].any()
 
 
 def test_explained_change(

@@ -14,11 +14,15 @@ from PIL import Image
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.contingency import agreement, contingency_maps, correlation
 from acvp.analysis.different import different_actions, predict_futures, telling_part
+from acvp.analysis.emulator import Emulated
 from acvp.analysis.pictures import SIDE, grid
 from acvp.analysis.study import Study, open_study
 from acvp.data.store import EpisodeStore
+from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.drawing import LINE
+from acvp.evaluation.futures import every_action, moments
+from acvp.evaluation.places import Place
 from acvp.evaluation.subjects import Subject, baselines
 from tests.evaluation.predictors import Oracle, as_subject
 
@@ -36,7 +40,7 @@ def oracle(toy: EpisodeStore) -> Subject:
 
 def study_of(subject: Subject, store: EpisodeStore, **options: object) -> Study:
     config = AnalyzeConfig(run=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
-    return open_study(subject, store, config)
+    return open_study(subject, store, config, quiet)
 
 
 def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subject) -> None:
@@ -66,19 +70,26 @@ def test_a_single_state_has_no_other_states() -> None:
 
 
 def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: Subject) -> None:
-    study = study_of(oracle, toy, steps=3)
-    moments = [moment for moment in study.branched(study.places[:2], 3) if moment]
-    assert moments
-    for moment in moments:
+    plans = every_action(toy.action_count, 3)
+    for moment in moments(toy, [Place(0, 5), Place(2, 20)], RGB, CONTEXT, lambda number: plans):
+        assert moment is not None
         assert np.array_equal(predict_futures(oracle, moment), moment.futures)
+
+
+def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: Subject) -> None:
+    study = study_of(oracle, toy)
+    taken = study.futures[np.arange(12), study.scenes.actions[:, -1]]
+    assert np.array_equal(taken, study.scenes.after)
+    player = np.argwhere((study.scenes.after == 240).all(-1)).reshape(12, -1, 3)[..., 1:].mean(1)
+    assert np.array_equal(study.positions[:, 1], player)
 
 
 def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: Subject) -> None:
     study = study_of(oracle, toy, examples=2)
     assert len(study.examples) == 2
-    for moment in study.branched(study.examples, 1):
-        assert moment is not None
-        assert (moment.futures != moment.futures[:1]).any()
+    for place in study.examples:
+        futures = study.futures[study.scenes.places.index(place)]
+        assert (futures != futures[:1]).any()
 
 
 def test_named_moments(toy: EpisodeStore, oracle: Subject) -> None:
@@ -125,3 +136,13 @@ def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: Subject)
     assert len(study.examples) == 2  # some, as none is known to be better
     with pytest.raises(UserError, match="was imported"):
         contingency_maps(study, quiet)
+
+
+def test_a_game_that_neither_saves_nor_tells(toy: EpisodeStore, oracle: Subject) -> None:
+    study = study_of(oracle, toy)
+    positions = np.full((12, 2, 2), np.nan)
+    silent = replace(study, emulated=Emulated(positions, None))
+    with pytest.raises(UserError, match="does not tell where its controlled object is"):
+        _ = silent.positions
+    with pytest.raises(UserError, match="cannot save its state"):
+        _ = silent.futures

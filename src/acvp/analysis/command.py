@@ -19,6 +19,7 @@ from acvp.errors import UserError
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, open_runs, write_json
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.plots import image
+from acvp.evaluation.results import few_episodes
 from acvp.evaluation.subjects import check_alike
 
 ANALYSIS_NAME = "analysis.json"
@@ -37,7 +38,7 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
     started = time.monotonic()
     subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
     check_alike(subjects, part.store)
-    study = open_study(subjects[0], part.store, config)
+    study = open_study(subjects[0], part.store, config, stage("playing again"))
     info = part.store.info
     body: dict[str, Any] = {
         "run": study.subject.name,
@@ -47,8 +48,10 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
         "data": str(part.store.path),
         "store_digest": part.store.digest,
         "test_part": part.how,
+        "episodes": len({place.episode for place in study.scenes.places}),
         "left_out": study.left_out,
     }
+    body |= few_episodes(body["episodes"])
     found, files = _make_parts(study, stage)
     body |= found
     for name in FIGURES.keys() & found.keys():

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from acvp.analysis.plots import contingency_figure
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
-from acvp.evaluation.futures import Moment
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.plots import image
-from acvp.evaluation.subjects import Subject, to_pixels
+from acvp.evaluation.subjects import to_pixels
 
 Map = NDArray[np.float64]  # (h, w)
 FORMULA = "standard deviation of a pixel's value over all actions, one decision ahead"
@@ -32,7 +31,8 @@ FORMULA = "standard deviation of a pixel's value over all actions, one decision 
 class State:
     """A state in which the action tells."""
 
-    moment: Moment
+    number: int
+    """Of the scene."""
     true: Map
     predicted: Map
 
@@ -40,24 +40,24 @@ class State:
 def contingency_maps(study: Study, progress: Progress) -> Part:
     """Compare where the action tells by the predictor with where it tells by the emulator."""
     states = list(_states(study, progress))
+    asked = len(study.scenes.places)
     if not states:
-        raise UserError(
-            f"in none of {len(study.places)} states does the next frame depend on the action: try more --states"
-        )
+        raise UserError(f"in none of {asked} states does the next frame depend on the action: try more --states")
     agree = agreement([state.true for state in states], [state.predicted for state in states])
-    body = {"map": FORMULA, "states": len(states), "states_asked_for": len(study.places), "correlation": agree}
+    body = {"map": FORMULA, "states": len(states), "states_asked_for": asked, "correlation": agree}
     figure = _figure(study, states, agree)
     return Part(body, {f"contingency.{kind}": image(figure, kind) for kind in ("png", "svg")})
 
 
 @torch.inference_mode()
 def _states(study: Study, progress: Progress) -> Iterator[State]:
-    """Yield the states in which actions lead to different frames, and none ends the game."""
-    for done, moment in enumerate(study.branched(study.places, 1)):
-        progress(done, len(study.places))
-        true = None if moment is None else spread(as_pixels(moment.futures[:, 0]))
-        if moment is not None and true is not None and true.any():
-            yield State(moment, true, spread(_every_action(study.subject, moment)))
+    """Yield the states in which actions lead to different frames."""
+    futures = study.futures
+    for number, frames in enumerate(futures):
+        progress(number, len(futures))
+        true = spread(as_pixels(frames))
+        if true.any():
+            yield State(number, true, spread(_every_action(study, number)))
 
 
 def spread(frames: torch.Tensor) -> NDArray[np.float64]:
@@ -65,11 +65,11 @@ def spread(frames: torch.Tensor) -> NDArray[np.float64]:
     return frames.double().var(0, correction=0).mean(0).sqrt().numpy()
 
 
-def _every_action(subject: Subject, moment: Moment) -> torch.Tensor:
-    """Return the predicted next frame under every action, (A, C, h, w), in clamped pixel values."""
-    predictor = subject.predictor
-    given = torch.from_numpy(moment.given[None]).to(subject.device)
-    between = torch.from_numpy(moment.between[None]).to(subject.device)
+def _every_action(study: Study, number: int) -> torch.Tensor:
+    """Return the predicted next frame of a scene under every action, (A, C, h, w), in clamped pixel values."""
+    predictor, scenes, device = study.subject.predictor, study.scenes, study.subject.device
+    given = torch.from_numpy(scenes.given[number : number + 1]).to(device)
+    between = torch.from_numpy(scenes.actions[number : number + 1, :-1]).to(device)
     state = predictor.observe(predictor.normaliser.to_float(given), between)
     return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
 
@@ -101,7 +101,7 @@ def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figur
     panels = {
         f"true, mean of {len(states)} states": np.mean([state.true for state in states], 0),
         "predicted, mean": np.mean([state.predicted for state in states], 0),
-        f"true, {study.title(one.moment.place)}": one.true,
+        f"true, {study.title(study.scenes.places[one.number])}": one.true,
         "predicted, the same state": one.predicted,
     }
     text = (
@@ -110,4 +110,4 @@ def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figur
         f"{agree['mean_maps']:.2f}; state by state {agree['by_state']:.2f} (the mean true map of the other states: "
         f"{agree['by_state_of_mean_map']:.2f})."
     )
-    return contingency_figure(one.moment.given[-1], panels, text)
+    return contingency_figure(study.scenes.now[one.number], panels, text)

@@ -19,8 +19,7 @@ from acvp.analysis.scenes import Scenes, object_regions, predict_next, read_scen
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.objects import find_positions
-from acvp.evaluation.results import few_episodes, numbers
+from acvp.evaluation.results import numbers
 from acvp.evaluation.subjects import MEAN_FRAME
 from acvp.models import Predictor
 from acvp.seeding import generator
@@ -40,9 +39,8 @@ def controlled(study: Study, progress: Progress) -> Part:
     """Predict with the factors of high variance alone and with the others alone."""
     factors = all_factors(study.subject.predictor)
     high = high_variance(factors, study.config.variance_share)
-    scenes = read_scenes(study.store, study.places, study.subject.view, study.context)
-    regions = _regions(study, scenes, progress)
-    shown = read_scenes(study.store, study.examples, study.subject.view, study.context)
+    scenes, regions = study.scenes, _regions(study)
+    shown = read_scenes(study.store, study.examples, study.subject.view, study.subject.predictor.context)
     predictions: dict[str, Tensor] = {}
     pictures: dict[str, Tensor] = {}
     variants = _variants(study, high)
@@ -60,7 +58,7 @@ def controlled(study: Study, progress: Progress) -> Part:
         "variance_curve": numbers(variance_curve(factors)),
     }
     if regions is not None:
-        body |= _explained(study, predictions, scenes, regions)
+        body |= _explained(study, predictions, regions)
     return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
 
 
@@ -75,31 +73,30 @@ def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predi
     return {PREDICTION: lambda predictor: predictor} | variants
 
 
-def _regions(study: Study, scenes: Scenes, progress: Progress) -> Mask | None:
+def _regions(study: Study) -> Mask | None:
     """Return the controlled object's surroundings (S, h, w), None where its place is not known."""
     try:
-        positions = find_positions(study.store, scenes.places, study.context + 1, progress)
+        positions = study.positions
     except UserError as error:
         study.left_out["explained change"] = str(error)
         return None
-    return object_regions(scenes, positions, study.store.info.frame_shape)
+    return object_regions(positions, study.subject.predictor.config.frame, study.store.info.frame_shape)
 
 
-def _explained(study: Study, predictions: dict[str, Tensor], scenes: Scenes, regions: Mask) -> dict[str, Any]:
+def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> dict[str, Any]:
+    scenes = study.scenes
     mean = study.subject.predictor.normaliser.mean.cpu().movedim(-1, 0)  # (C, h, w)
     everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
     found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
-    episodes = len({place.episode for place in scenes.places})
     return {
         "formula": FORMULA,
         "states": len(scenes.places),
-        "episodes": episodes,
         "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
         "explained": {
             name: {part: numbers(values) for part, values in curve._asdict().items()}
             for name, curve in found.by_name.items()
         },
-    } | few_episodes(episodes)
+    }
 
 
 def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:

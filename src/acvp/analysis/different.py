@@ -5,7 +5,7 @@ Shapes: A actions, L decisions, h height, w width and C channels of the view.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from acvp.analysis.movements import ordered
 from acvp.analysis.pictures import action_heads, grid
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
-from acvp.evaluation.futures import Moment
+from acvp.evaluation.futures import Moment, every_action, moments
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.subjects import Subject
 
@@ -27,8 +27,7 @@ MARGIN, LEAST = 0.06, 0.25
 def different_actions(study: Study, progress: Progress) -> Part:
     """Picture every action's true and predicted future, whole and enlarged where the true ones differ."""
     titles, files = [], {}
-    moments = study.branched(study.examples, study.config.steps)
-    for number, moment in enumerate(each for each in moments if each is not None):
+    for number, moment in enumerate(_branched(study)):
         predicted = predict_futures(study.subject, moment)
         whole = slice(None), slice(None)
         for name, part in (("", whole), ("-zoom", telling_part(moment.futures))):
@@ -37,6 +36,15 @@ def different_actions(study: Study, progress: Progress) -> Part:
     if not files:
         raise UserError(f"an action held for --steps {study.config.steps} ends the game: choose fewer steps, or --at")
     return Part({"steps": study.config.steps, "moments": titles}, files)
+
+
+def _branched(study: Study) -> Iterator[Moment]:
+    """Yield the true futures of the moments to picture, but for those in which an action ends the game."""
+    plans = every_action(len(study.actions), study.config.steps)
+    context = study.subject.predictor.context
+    for moment in moments(study.store, study.examples, study.subject.view, context, lambda number: plans):
+        if moment is not None:
+            yield moment
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Moments of stored plays: the frames before, the action taken, the frame it led to, and where the object was.
+"""Moments of stored plays side by side: the frames before, the action taken, the frame it led to.
 
 Shapes: S scenes, T given frames, h height, w width and C channels of the view.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
-from acvp.evaluation.objects import PATCH, Positions
+from acvp.evaluation.objects import PATCH
 from acvp.evaluation.places import Place
 from acvp.evaluation.subjects import Subject
 from acvp.evaluation.truth import TrueWindows
@@ -26,13 +26,14 @@ BATCH = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Scenes:
-    """The truth about some moments, side by side."""
+    """What the store tells about some moments."""
 
     places: list[Place]
+    """Where the given frames begin."""
     given: NDArray[np.uint8]
     """(S, T, h, w, C)"""
     actions: NDArray[np.int64]
-    """(S, T), the last of them that of the moment."""
+    """(S, T), the last of them the one taken."""
     after: NDArray[np.uint8]
     """(S, h, w, C)"""
 
@@ -64,19 +65,20 @@ def predict_next(subject: Subject, scenes: Scenes) -> Tensor:
     return torch.cat([next(part) for part in parts])
 
 
-def object_regions(scenes: Scenes, positions: Positions, recorded: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return the pixels (S, h, w) within a patch of where the object is before or after; none while it is not drawn.
+def object_regions(
+    positions: NDArray[np.float64], size: tuple[int, ...], recorded: tuple[int, ...]
+) -> NDArray[np.bool_]:
+    """Return the pixels (S, h, w) within a patch of the object's positions (S, 2, 2) before and after.
 
-    ``recorded`` is the (height, width) that positions refer to.
+    None of a scene's where it is not drawn. ``size`` is the view's (h, w), ``recorded`` what positions refer to.
     """
-    regions = np.zeros(scenes.given.shape[:1] + scenes.given.shape[2:4], np.bool_)
-    context = scenes.given.shape[1]
-    scale, half = np.array(regions.shape[1:]) / recorded[:2], PATCH * max(recorded[:2])
-    for region, (episode, start) in zip(regions, scenes.places, strict=True):
-        where = positions[episode][start + context - 1 : start + context + 1] + 0.5  # (2, 2), centres of pixels
-        if not np.isnan(where).any():
-            for low, high in zip((where - half) * scale, (where + half) * scale, strict=True):
-                region[_span(low[0], high[0]), _span(low[1], high[1])] = True
+    regions = np.zeros((len(positions), *size[:2]), np.bool_)
+    half, scale = PATCH * max(recorded[:2]), np.array(regions.shape[1:]) / recorded[:2]
+    middles = positions + 0.5  # a pixel's centre lies half a pixel from its edge
+    for region, low, high in zip(regions, (middles - half) * scale, (middles + half) * scale, strict=True):
+        if not np.isnan(low).any():
+            for (top, left), (bottom, right) in zip(low, high, strict=True):
+                region[_span(top, bottom), _span(left, right)] = True
     return regions
 
 

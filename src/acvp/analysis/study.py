@@ -1,23 +1,22 @@
-"""What an analysis works on: one predictor, the episodes it has not seen, and moments of theirs."""
+"""What an analysis works on: one predictor, moments of episodes it has not seen, and what the emulator says of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acvp.analysis.config import AnalyzeConfig, At
+from acvp.analysis.emulator import Emulated, emulate, require_futures, require_positions
+from acvp.analysis.scenes import Scenes, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.errors import UserError
-from acvp.evaluation.futures import Moment, every_action, moments
-from acvp.evaluation.places import Place, choose_places, evenly
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.places import Place, choose_places
 from acvp.evaluation.subjects import Subject
-
-CANDIDATES = 8
-"""Moments looked at for each one that is pictured."""
 
 
 class Part(NamedTuple):
@@ -36,65 +35,67 @@ class Study:
     subject: Subject
     store: EpisodeStore
     config: AnalyzeConfig
-    places: list[Place]
-    """Where the given frames of each moment begin."""
-    examples: list[Place] = field(default_factory=list[Place])
+    scenes: Scenes
+    """The moments to measure on."""
+    emulated: Emulated | str
+    """What the emulator says of them, or why it cannot."""
+    examples: list[Place]
     """Of the moments to picture."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
-
-    @property
-    def context(self) -> int:
-        """Real frames given before a prediction."""
-        return self.subject.predictor.context
 
     @property
     def actions(self) -> tuple[str, ...]:
         """The actions' names."""
         return self.store.info.action_meanings
 
-    def branched(self, places: list[Place], steps: int) -> Iterator[Moment | None]:
-        """Yield every action's true future, held for some decisions, at each place; None where one ends the game."""
-        plans = every_action(len(self.actions), steps)
-        return moments(self.store, places, self.subject.view, self.context, lambda number: plans)
+    @property
+    def futures(self) -> NDArray[np.uint8]:
+        """The true next frame under every action, (S, A, h, w, C); UserError where it is not known."""
+        return require_futures(self._known(), self.store)
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """The object's row and column before and after the action taken, (S, 2, 2); UserError where not known."""
+        return require_positions(self._known(), self.store)
+
+    def _known(self) -> Emulated:
+        if isinstance(self.emulated, str):
+            raise UserError(self.emulated)
+        return self.emulated
 
     def title(self, place: Place) -> str:
         """Return what a moment is called: its episode and the last frame given."""
-        return f"episode {self.store.entries[place.episode].number}, frame {place.start + self.context - 1}"
+        last = place.start + self.subject.predictor.context - 1
+        return f"episode {self.store.entries[place.episode].number}, frame {last}"
 
 
-def open_study(subject: Subject, store: EpisodeStore, config: AnalyzeConfig) -> Study:
-    """Choose the moments of a study; each has as many frames to come as pictures show."""
+def open_study(subject: Subject, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
+    """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
     window = Window(subject.predictor.context, config.steps)
-    places = choose_places(store, window, config.states, seed=config.seed, option="steps")
-    study = Study(subject=subject, store=store, config=config, places=places)
     named = [place_of(store, moment, window) for moment in config.moments()]
-    return replace(study, examples=named or telling_places(study))
-
-
-def telling_places(study: Study) -> list[Place]:
-    """Return from each part of the test episodes the place where the action taken tells most.
-
-    That is where most pixels both change with the step taken and depend on the action. In a game that cannot be played
-    again, any place is as good as another.
-    """
-    count = study.config.examples
-    candidates = [study.places[i] for i in evenly(len(study.places), CANDIDATES * count)]
+    places = choose_places(store, window, config.states, seed=config.seed, option="steps")
+    scenes = read_scenes(store, places, subject.view, window.context)
+    emulated: Emulated | str
     try:
-        weights = {moment.place: _telling(study, moment) for moment in study.branched(candidates, 1) if moment}
-    except UserError:
-        weights = {}
-    groups = [candidates[i : i + CANDIDATES] for i in range(0, len(candidates), CANDIDATES)]
-    return [max(group, key=lambda place: weights.get(place, 0)) for group in groups]
+        emulated = emulate(store, places, subject.view, window.context, progress)
+    except UserError as error:
+        emulated = str(error)
+    examples = named or [places[i] for i in telling(scenes, emulated, config.examples)]
+    return Study(subject=subject, store=store, config=config, scenes=scenes, emulated=emulated, examples=examples)
 
 
-def _telling(study: Study, moment: Moment) -> int:
-    episode, start = moment.place
-    taken = study.store[episode].actions[start + study.context - 1]
-    futures = moment.futures[:, 0]
-    depends = (futures != futures[:1]).any((0, 3))
-    changed = (futures[taken] != moment.given[-1]).any(2)
-    return int(np.count_nonzero(depends & changed))
+def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
+    """Return the numbers of `count` scenes, one from each part of all, in which the action taken tells most.
+
+    That is where most pixels both change with the step taken and depend on the action, if that is known.
+    """
+    pixels = scenes.changed()
+    if isinstance(emulated, Emulated) and emulated.futures is not None:
+        pixels = pixels & (emulated.futures != emulated.futures[:, :1]).any((1, 4))
+    weights = pixels.sum((1, 2))
+    parts = np.array_split(np.arange(len(weights)), min(count, len(weights)))
+    return [int(part[weights[part].argmax()]) for part in parts]
 
 
 def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
