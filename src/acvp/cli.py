@@ -5,20 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import subcommand
 
+from acvp.agents.config import (
+    AgentConfig,
+    AgentEvaluateConfig,
+    AgentImportConfig,
+    AgentTrainConfig,
+    require_stable_baselines3,
+)
 from acvp.analysis.config import AnalyzeConfig
 from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.config import DataConfig, ExportConfig, ImportConfig, InfoConfig, VerifyConfig
+from acvp.data.policies import load_policy
 from acvp.data.store import EpisodeStore
 from acvp.envs import load_module, make_game
 from acvp.errors import UserError
@@ -32,82 +40,10 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class InfoConfig:
-    """Show what is in a store: a table, and a contact sheet of its frames."""
-
-    store: Positional[Path]
-    """Folder of the store."""
-    sheet: Path | None = None
-    """Where to write the contact sheet; None: contact-sheet.png in the store's folder."""
-
-
-@dataclass(frozen=True)
-class VerifyConfig:
-    """Check every byte of a store; lists all damage and exits with 1 if there is any."""
-
-    store: Positional[Path]
-    """Folder of the store."""
-    replay: bool = False
-    """Also play all stored actions again and compare every frame (about the time of the recording)."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
-
-
-FormatName = Literal["authors", "minari", "npz", "video"]
-
-
-@dataclass(frozen=True)
-class ImportConfig:
-    """Bring episodes from elsewhere into a store; a source with train and test folders gives two stores."""
-
-    source: Positional[Path]
-    """File, folder, or id of a Minari dataset."""
-    format: FormatName
-    """authors: PNG folders with act.log; minari: a dataset's folder or id; npz: an archive per episode; video: a video
-    file with a CSV of actions per episode."""
-    out: Path
-    """Folder of the new store."""
-    env_id: str | None = None
-    """Game the frames are of, where it is installed: gives the names of the actions; None: the source's name."""
-    actions: int | None = None
-    """Number of actions; None: the game's, or one more than the highest action there is."""
-
-
-@dataclass(frozen=True)
-class ExportConfig:
-    """Write a store's episodes in another format."""
-
-    store: Positional[Path]
-    """Folder of the store."""
-    format: FormatName
-    """See acvp data import."""
-    out: Path
-    """New folder."""
-    test_fraction: float | None = None
-    """authors: share of the frames that goes to test/; None: all to train/."""
-    dataset_id: str | None = None
-    """minari: id of the dataset, such as acvp/freeway-v0; None: made from the game's name."""
-
-
-DataVerb = (
-    Annotated[InfoConfig, subcommand("info")]
-    | Annotated[VerifyConfig, subcommand("verify")]
-    | Annotated[ImportConfig, subcommand("import")]
-    | Annotated[ExportConfig, subcommand("export")]
-)
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Look after stores: info, verify, import, export."""
-
-    verb: DataVerb
-
-
 Verb = (
     Annotated[CollectConfig, subcommand("collect")]
     | Annotated[DataConfig, subcommand("data")]
+    | Annotated[AgentConfig, subcommand("agent")]
     | Annotated[TrainConfig, subcommand("train")]
     | Annotated[EvaluateConfig, subcommand("evaluate")]
     | Annotated[CounterfactualConfig, subcommand("counterfactual")]
@@ -128,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=arguments,
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
-        verb = verb.verb if isinstance(verb, DataConfig) else verb
+        verb = verb.verb if isinstance(verb, AgentConfig | DataConfig) else verb
         _import_trusted(verb)
         return RUN[type(verb)](verb)
     except UserError as error:
@@ -142,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _import_trusted(verb: Any) -> None:
     """Import the module the user named; only then are modules of the current folder found."""
     module, policy = getattr(verb, "import_module", None), getattr(verb, "policy", "")
-    if module or ":" in policy:
+    if module or (":" in policy and not policy.startswith("agent:")):
         sys.path.append(str(Path.cwd()))
     if module:
         load_module(module)
@@ -150,13 +86,16 @@ def _import_trusted(verb: Any) -> None:
 
 def run_collect(config: CollectConfig) -> int:
     """acvp collect."""
+    load = load_policy
+    if config.policy.startswith("agent:"):
+        from acvp.agents.policy import load_any_policy as load
     with _progress("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
         task = bar.add_task("recording", total=config.frames, rate=0.0, size=0.0)
 
         def show(frames: int, size: int) -> None:
             bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
 
-        store = collect(config, show)
+        store = collect(config, show, load)
     out.print(repr(store), markup=False)
     out.print(f"look at it: acvp data info {config.out}", markup=False)
     return EXIT_OK
@@ -289,6 +228,39 @@ def run_analyze(config: AnalyzeConfig) -> int:
     return EXIT_OK
 
 
+def run_agent_train(config: AgentTrainConfig) -> int:
+    """acvp agent train."""
+    require_stable_baselines3()
+    import acvp
+    from acvp.agents.session import train_agent
+    from acvp.control.learning import informed_strategy
+
+    return train_agent(config, err, informed_strategy(config, acvp.load)).exit_code
+
+
+def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
+    """acvp agent evaluate."""
+    from acvp.agents.evaluate import evaluate_agent
+
+    with _counting("playing", "plays") as show:
+        body = evaluate_agent(config, show)
+    score = f"{body['mean']:,.1f} ± {body['standard_error']:,.1f}"
+    out.print(f"{body['env_id']}: score {score} ({config.plays} plays, ε = {config.epsilon:g})", markup=False)
+    if config.out is not None:
+        out.print(f"written to {config.out}", markup=False)
+    return EXIT_OK
+
+
+def run_agent_import(config: AgentImportConfig) -> int:
+    """acvp agent import."""
+    require_stable_baselines3()
+    from acvp.agents.sb3 import import_agent
+
+    import_agent(config.source, config.env_id, trust_pickle=config.trust_pickle).save(config.out)
+    out.print(f"written to {config.out}; look at it: acvp agent evaluate --agent {config.out}", markup=False)
+    return EXIT_OK
+
+
 def run_control(config: ControlConfig) -> int:
     """acvp control."""
     import acvp
@@ -328,6 +300,9 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     TrainConfig: run_train,
     EvaluateConfig: run_evaluate,
     CounterfactualConfig: run_counterfactual,
+    AgentTrainConfig: run_agent_train,
+    AgentEvaluateConfig: run_agent_evaluate,
+    AgentImportConfig: run_agent_import,
     ControlConfig: run_control,
     ExploreConfig: run_explore,
     AnalyzeConfig: run_analyze,

@@ -93,10 +93,10 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour for the pixel-exact predictor: one step ahead from real frames, then fed its own."""
     predictor = PixelConfig(frame=frame, cell=_cell(frame), **options)
     first = Phase(
-        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=5e-3, minutes=20.0, warmup=30,
+        predict=4, context=predictor.context, batch_size=4, feed_back=False, lr=2e-3, minutes=20.0, warmup=50,
         event_share=0.15, anneal=True,
     )  # fmt: skip
-    second = replace(first, predict=5, feed_back=True, lr=1e-3, minutes=10.0)
+    second = replace(first, predict=5, feed_back=True, lr=5e-4, minutes=10.0)
     return Recipe(
         name="cpu",
         predictor=predictor,
@@ -112,11 +112,9 @@ def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
     """Return seconds of training of a small pixel-exact network."""
     sizes: dict[str, Any] = {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
     full = _pixel_cpu(frame, **(sizes | options))
-    first, second = (
-        replace(phase, minutes=None, steps=steps, warmup=10)
-        for phase, steps in zip(full.phases, (100, 20), strict=True)
-    )
-    return replace(full, name="smoke", phases=(first, second), evaluate_every=50, horizons=(1, 10))
+    first, second = (replace(phase, minutes=None, warmup=10) for phase in full.phases)
+    phases = (replace(first, steps=100, lr=5e-3), replace(second, steps=20, lr=1e-3))
+    return replace(full, name="smoke", phases=phases, evaluate_every=50, horizons=(1, 10))
 
 
 def _cell(frame: FrameShape) -> int:
