@@ -58,16 +58,13 @@ class AcvpDqn(DQN):
         *,
         seed: int,
         exploration: Exploration | None = None,
-        progress: Callable[[], float] | None = None,
         device: torch.device | str = "auto",
     ) -> None:
-        """Build networks and replay.
-
-        Without an `exploration` it is random; `progress` tells how much of the run is done, from 0 to 1, where that is
-        not a matter of decisions.
-        """
+        """Build networks and replay; without an `exploration` it is random."""
         optimiser, options = OPTIMISERS[settings.optimiser]
-        self.settings, self._progress = settings, progress
+        self.settings = settings
+        self.progress: Callable[[], float] | None = None
+        """Tells how much of the run is done, from 0 to 1; None: what `learn` is called with decides."""
         self.exploration = exploration or RandomExploration(len(env.action_meanings), seed)
         super().__init__(
             "CnnPolicy",
@@ -129,10 +126,10 @@ class AcvpDqn(DQN):
 
     def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
         """Note how much of the run is left: ε follows from it."""
-        if self._progress is None:
+        if self.progress is None:
             super()._update_current_progress_remaining(num_timesteps, total_timesteps)
         else:
-            self._current_progress_remaining = 1.0 - self._progress()
+            self._current_progress_remaining = 1.0 - self.progress()
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Learn from drawn transitions; a loss that is no number stops the run."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from acvp.agents.config import AgentTrainConfig, ExplorationName
 from acvp.agents.network import NetworkConfig
 from acvp.errors import UserError
 
@@ -49,8 +50,8 @@ class DqnSettings:
     """The same after `epsilon_share`."""
     epsilon_share: float = 0.1
     """Share of the run in which ε falls, in a straight line."""
-    exploration: Literal["random", "sticky-random"] = "random"
-    """What an exploring action is: a new random one each time, or one that is kept for a while."""
+    exploration: ExplorationName = "random"
+    """What an exploring action is: a new random one each time, one that is kept for a while, or an informed one."""
     life_ends: bool = False
     """Expect nothing after a lost life, although the play goes on."""
     decisions: int | None = 10_000_000
@@ -121,3 +122,12 @@ def smoke() -> DqnSettings:
 
 
 PRESETS: dict[str, Callable[[], DqnSettings]] = {"paper": paper, "cpu": cpu, "smoke": smoke}
+
+
+def make_settings(config: AgentTrainConfig) -> DqnSettings:
+    """Return the settings that a command line asks for."""
+    chosen = {name: getattr(config, name) for name in ("exploration", "games", "replay")}
+    changes = {name: value for name, value in chosen.items() if value is not None}
+    if config.minutes is not None or config.decisions is not None:
+        changes |= {"minutes": config.minutes, "decisions": config.decisions}
+    return replace(PRESETS[config.preset](), **changes)

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from acvp.agents.network import SIDE, STACK
 from acvp.agents.observation import Eye, Gray, Stacks
-from acvp.envs import Game
+from acvp.envs import Game, SavedState
 from acvp.envs.atari import AtariGame, atari_games
 from acvp.errors import UserError
 from acvp.seeding import derived_seed
@@ -40,7 +40,7 @@ class Moment(NamedTuple):
 
 
 @dataclass
-class Play:
+class PlayState:
     """A play under way."""
 
     number: int = -1
@@ -58,7 +58,7 @@ class PlayVecEnv(VecEnv):
 
     def __init__(self, count: int, env_id: str, action_meanings: Sequence[str]) -> None:
         self.env_id, self.action_meanings = env_id, tuple(action_meanings)
-        self.plays = [Play() for _ in range(count)]
+        self.plays = [PlayState() for _ in range(count)]
         self.stacks = Stacks(count)
         self._actions: NDArray[np.int64] = np.zeros(count, np.int64)
         observations = spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
@@ -91,7 +91,7 @@ class PlayVecEnv(VecEnv):
         """Hold the actions (E,) for one decision."""
 
     def _begin_play(self, game: int, frame: Gray, lives: int) -> None:
-        self.plays[game] = Play(number=self.plays[game].number + 1, lives=lives)
+        self.plays[game] = PlayState(number=self.plays[game].number + 1, lives=lives)
         self.stacks.begin(game, frame)
 
     def _note(self, game: int, moment: Moment) -> dict[str, Any]:
@@ -139,6 +139,16 @@ class GameVecEnv(PlayVecEnv):
     def can_save(self) -> bool:
         """Whether a stopped run can go on in the middle of a play."""
         return all(game.can_save for game in self.games)
+
+    def save(self) -> list[bytes]:
+        """Return the moments that the games are in."""
+        return [game.save().to_bytes() for game in self.games]
+
+    def restore(self, moments: list[bytes], plays: list[PlayState], frames: Observations) -> None:
+        """Go on from saved moments, and from the scores and stacks that went with them."""
+        for game, moment in zip(self.games, moments, strict=True):
+            game.restore(SavedState.from_bytes(moment))
+        self.plays, self.stacks.frames[:] = plays, frames
 
     def close(self) -> None:
         """Free the games."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -16,10 +17,10 @@ import numpy as np
 from tyro.conf import arg
 
 from acvp.data.episode import Episode
-from acvp.data.policies import Player, load_policy
+from acvp.data.policies import LoadPolicy, Player, Policy, load_policy
 from acvp.data.recorder import MAX_ACTIONS, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
-from acvp.data.workers import LocalWorker, PlayEpisode, WorkerProcesses
+from acvp.data.workers import LocalWorker, MakePlayer, PlayEpisode, WorkerProcesses
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
@@ -45,7 +46,7 @@ class CollectConfig:
     out: Path
     """Folder of the store."""
     policy: str = "sticky-random"
-    """Who plays: random, sticky-random, or module:function of your own."""
+    """Who plays: random, sticky-random, agent:NAME (see acvp agent evaluate), or module:function of your own."""
     epsilon: float = 0.3
     """Probability of a random action instead of the policy's, at each decision."""
     frames: int = 20_000
@@ -79,12 +80,13 @@ class EpisodePlayer:
 
     config: CollectConfig
     game: Game
+    policy: Policy
     recorder: EpisodeRecorder = field(default_factory=EpisodeRecorder)
 
     def __call__(self, number: int) -> Episode:
         game, recorder, seed = self.game, self.recorder, derived_seed("game", self.config.seed, number)
         rng = generator("policy", self.config.seed, number)
-        player = load_policy(self.config.policy)(game.action_meanings, rng)
+        player = self.policy(game.action_meanings, rng)
         frame = game.reset(seed)
         recorder.start(frame, game.color_keys(), game.lives)
         terminated = truncated = False
@@ -104,8 +106,9 @@ class EpisodePlayer:
         return action
 
 
-def make_player(config: CollectConfig) -> EpisodePlayer:
-    """The player of a collection, with a game of its own."""
+def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> EpisodePlayer:
+    """The player of a collection, with a game and a policy of its own."""
+    policy = load(config.policy)
     options = {"sticky": config.sticky, "frame_skip": config.frame_skip, "import_module": config.import_module}
     game = make_game(config.env_id, max_steps=config.max_steps, **options)  # type: ignore[arg-type]
     if game.limit is None:
@@ -113,18 +116,22 @@ def make_player(config: CollectConfig) -> EpisodePlayer:
         game = make_game(config.env_id, max_steps=MAX_DECISIONS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
         raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a store can tell {MAX_ACTIONS} apart")
-    return EpisodePlayer(config, game)
+    return EpisodePlayer(config, game, policy)
 
 
-def collect(config: CollectConfig, progress: Progress = lambda frames, size: None) -> EpisodeStore:
-    """Record until the store has the frames asked for; every finished episode is safe as soon as it is finished."""
-    load_policy(config.policy)
-    player = make_player(config)
+def collect(
+    config: CollectConfig, progress: Progress = lambda frames, size: None, load: LoadPolicy = load_policy
+) -> EpisodeStore:
+    """Record until the store has the frames asked for; every finished episode is safe as soon as it is finished.
+
+    `load` finds the policy by its name, here and in every worker: a function of a module.
+    """
+    player = make_player(config, load)
     with open_writer(config.out, _describe(config, player.game)) as writer:
         _report(writer, progress)
         if _enough(writer.entries, config.frames) is None:
             write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
-            _fill(writer, config, player, progress)
+            _fill(writer, config, player, partial(make_player, load=load), progress)
         _drop_surplus(writer, config)
         _report(writer, progress)
     player.game.close()
@@ -141,10 +148,10 @@ class Workers(Protocol):
     def close(self) -> None: ...
 
 
-def _fill(writer: StoreWriter, config: CollectConfig, player: PlayEpisode, progress: Progress) -> None:
-    workers: Workers = (
-        LocalWorker(player) if config.workers == 1 else WorkerProcesses(make_player, config, config.workers)
-    )
+def _fill(
+    writer: StoreWriter, config: CollectConfig, player: PlayEpisode, make: MakePlayer, progress: Progress
+) -> None:
+    workers: Workers = LocalWorker(player) if config.workers == 1 else WorkerProcesses(make, config, config.workers)
     there = {entry.number for entry in writer.entries}
     missing = (number for number in count() if number not in there)
     try:

@@ -21,6 +21,7 @@ from acvp.errors import UserError
 
 Player = Callable[[NDArray[np.uint8]], int]
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
+LoadPolicy = Callable[[str], Policy]
 
 MEAN_REPEATS = 10
 """Decisions for which sticky-random keeps an action, on average: two thirds of a second of play."""

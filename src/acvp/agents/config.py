@@ -1,0 +1,142 @@
+"""What `acvp agent` is asked for; imports no torch, so that the command line stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg, subcommand
+
+from acvp.errors import UserError
+
+AgentPreset = Literal["paper", "cpu", "smoke"]
+ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+def require_stable_baselines3() -> None:
+    """Refuse to begin where agents cannot learn."""
+    if find_spec("stable_baselines3") is None:
+        raise UserError("agents learn with Stable-Baselines3, which is not installed: pip install 'acvp[agents]'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentTrainConfig:
+    """Train a DQN in a game; the same command again goes on after a stop."""
+
+    env_id: str
+    """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
+    preset: AgentPreset = "cpu"
+    """paper: Mnih et al., 2013, days on a CPU; cpu: 45 minutes on one core; smoke: seconds, learns nothing."""
+    run: Path | None = None
+    """Folder of the run; None: runs/{game}__dqn__{seed}__{time}."""
+    minutes: float | None = None
+    """Wall-clock minutes, playing, learning, evaluating and saving; None: the preset's length."""
+    decisions: int | None = None
+    """Decisions of all games together; None: the preset's length. With --minutes: whatever ends first."""
+    exploration: ExplorationName | None = None
+    """What an exploring action is: random; sticky-random: kept for a while; informed-model, informed-emulator: leads
+    where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""
+    predictor: Path | None = None
+    """Run or predictor that informed-model asks; of view gray84."""
+    seed: int = 1
+    """Weights, plays and exploration follow from it."""
+    games: int | None = None
+    """Games played at the same time; None: the preset's."""
+    replay: int | None = None
+    """Transitions remembered, 7 kB each; None: the preset's (paper: 1,000,000, cpu: 200,000)."""
+    emulator: Literal["own", "ale"] = "own"
+    """own: any game, resumes in the middle of a play; ale: Atari in threads of ALE's own, for many cores."""
+    max_steps: int | None = None
+    """Decisions after which a play is cut off; None: the game's own limit."""
+    save_replay: bool = True
+    """Keep the replay in checkpoints: a resumed run is the run that was never stopped. Without it, it fills anew."""
+    save_minutes: float = 5.0
+    """Wall-clock minutes between checkpoints; 0: as often as possible."""
+    resume: Literal["auto", "never"] = "auto"
+    """auto: go on from the newest checkpoint of --run if there is one; never: refuse a run that has begun."""
+    device: Device = "auto"
+    """Where to compute."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, for the ids that it registers with Gymnasium."""
+
+    def __post_init__(self) -> None:
+        for name in ("minutes", "decisions", "games", "replay"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UserError(f"--{name} {value:g}: more than 0")
+        if self.save_minutes < 0:
+            raise UserError(f"--save-minutes {self.save_minutes:g}: 0 or more")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: 0 or more")
+        if (self.exploration == "informed-model") != (self.predictor is not None):
+            raise UserError("--exploration informed-model and --predictor belong together: give both or none")
+        if self.exploration == "informed-emulator" and self.emulator == "ale":
+            raise UserError("informed-emulator tries actions in the games themselves: choose --emulator own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentEvaluateConfig:
+    """Let an agent play and tell what it scores."""
+
+    agent: str
+    """Name of one in the package (freeway), folder of an agent, or of a run."""
+    env_id: str | None = None
+    """Game to play; None: the one it was trained in."""
+    plays: int = 30
+    """Plays that the mean is of."""
+    epsilon: float = 0.05
+    """Probability of a random action, at each decision; 1: play at random."""
+    seed: int = 1
+    """Same seed, same plays."""
+    max_steps: int | None = 4_500
+    """Decisions after which a play is cut off: five minutes of Atari; None: the game's own limit."""
+    at_once: int = 16
+    """Plays at the same time; the scores do not depend on it but for rounding."""
+    out: Path | None = None
+    """Folder for agent-evaluation.json and the video; None: only tell."""
+    video: bool = False
+    """Also write the play of middle score as play.mp4 into --out."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
+        for name in ("plays", "at_once"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
+        if self.seed < 0:
+            raise UserError(f"--seed {self.seed}: 0 or more")
+        if self.video and self.out is None:
+            raise UserError("--video: say where to with --out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentImportConfig:
+    """Turn a DQN that Stable-Baselines3 saved into an agent's folder."""
+
+    source: Positional[Path]
+    """Stable-Baselines3's zip file."""
+    env_id: str
+    """Game it was trained in, with its minimal action set."""
+    out: Path
+    """New folder."""
+    trust_pickle: bool = False
+    """Needed: reading such a zip runs whatever code is in it. Say so only if you trust where it comes from."""
+
+
+AgentVerb = (
+    Annotated[AgentTrainConfig, subcommand("train")]
+    | Annotated[AgentEvaluateConfig, subcommand("evaluate")]
+    | Annotated[AgentImportConfig, subcommand("import")]
+)
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Agents that play: train, evaluate, import."""
+
+    verb: AgentVerb

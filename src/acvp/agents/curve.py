@@ -1,0 +1,48 @@
+"""The learning curve of a run: as numbers and as a picture."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from acvp.agents.about import AgentAbout
+from acvp.durable import write_atomic
+from acvp.runs import RunFolder, provenance
+
+NUMBERS_NAME, PICTURE_NAME = "learning-curve.json", "learning-curve.png"
+FIELDS = ("step", "updates", "seconds", "epsilon", "mean", "standard_error", "scores")
+
+
+def write_curve(run: RunFolder, folder: Path, about: AgentAbout) -> None:
+    """Write the learning curve of a finished run beside its agent."""
+    points = [{name: line[name] for name in FIELDS} for line in run.metrics() if line["kind"] == "evaluation"]
+    body = {
+        "what": "mean score of an agent while it learned; step counts decisions of all games, seconds are wall-clock",
+        "env_id": about.env_id,
+        "training": about.training,
+        "points": points,
+        "provenance": provenance(),
+    }
+    write_atomic(folder / NUMBERS_NAME, json.dumps(body, indent=1).encode() + b"\n")
+    write_atomic(folder / PICTURE_NAME, picture(points, about.env_id))
+
+
+def picture(points: list[dict[str, Any]], env_id: str) -> bytes:
+    """Return the curve as PNG: mean and standard error over decisions, and every single play."""
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    steps = [point["step"] / 1000 for point in points]
+    means = [point["mean"] for point in points]
+    errors = [point["standard_error"] for point in points]
+    for step, point in zip(steps, points, strict=True):
+        axes.plot([step] * len(point["scores"]), point["scores"], ".", color="0.75", markersize=4)
+    axes.errorbar(steps, means, errors, color="C0", marker="o", markersize=4, capsize=2)
+    axes.set(title=f"DQN of {env_id}", xlabel="thousand decisions", ylabel="score")
+    axes.grid(alpha=0.3)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=120)
+    return buffer.getvalue()

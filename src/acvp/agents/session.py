@@ -1,0 +1,180 @@
+"""One run from a game to an agent: setup → fit → agent, or a clean stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Console
+from stable_baselines3.common.logger import Logger
+
+from acvp.agents.agent import OF_A_RUN, load_agent
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.curve import write_curve
+from acvp.agents.display import Display
+from acvp.agents.dqn import AcvpDqn, DivergedError
+from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
+from acvp.agents.log import AgentLog
+from acvp.agents.network import SIDE
+from acvp.agents.settings import DqnSettings, make_settings
+from acvp.agents.snapshot import Position, restore
+from acvp.agents.trainer import AgentTrainer
+from acvp.agents.vector import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.checkpoint import forget_after, newest_good
+from acvp.envs import Game, make_game
+from acvp.errors import UserError
+from acvp.models import keep_freed_memory
+from acvp.runs import RunFolder, default_path, differences
+from acvp.stopping import StoppedError, stop_signals
+
+EXIT_DONE, EXIT_DIVERGED = 0, 1
+EVALUATION_STEPS = 4_500
+"""Decisions after which a play of the learning curve is cut off: five minutes of Atari."""
+AT_ONCE = 8
+"""Plays of the learning curve at the same time."""
+
+MakeExploration = Callable[[PlayVecEnv], Exploration]
+"""Makes a strategy for the games that are going to be played."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    exit_code: int
+    run: RunFolder
+
+
+def train_agent(
+    config: AgentTrainConfig, console: Console | None = None, make_exploration: MakeExploration | None = None
+) -> Result:
+    """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
+
+    `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator.
+    """
+    keep_freed_memory()
+    settings = make_settings(config)
+    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    with stop_signals() as stop, _games(config, settings) as (env, judges), Display(console) as display:
+        run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
+        exploration = (make_exploration or _built_in(settings, config.seed))(env)
+        with run.writing():
+            _begin(config, run, settings, env)
+            dqn = AcvpDqn(settings, env, seed=config.seed, exploration=exploration, device=config.device)
+            position = _restored(run, dqn, env, display)
+            log = AgentLog(run, dqn.num_timesteps)
+            dqn.set_logger(Logger(None, [log]))
+            trainer = AgentTrainer(
+                dqn, env, options=config, games=judges, run=run, display=display, log=log, stop=stop, position=position
+            )
+            try:
+                return Result(_fit(trainer), run)
+            finally:
+                log.close()
+
+
+def _fit(trainer: AgentTrainer) -> int:
+    """Train and return the exit code."""
+    display, run, dqn = trainer.display, trainer.run, trainer.dqn
+    try:
+        if trainer.progress < 1.0:
+            _announce(trainer)
+        trainer.fit()
+    except DivergedError as error:
+        display.say(f"acvp: {error}; the last checkpoint is untouched")
+        return EXIT_DIVERGED
+    except StoppedError as stopped:
+        display.say(f"acvp: stopped by {stopped} at decision {dqn.num_timesteps:,} and saved; the same command goes on")
+        return stopped.exit_code
+    _finish(trainer)
+    display.say(f"finished at decision {dqn.num_timesteps:,}: {run.path / OF_A_RUN}")
+    return EXIT_DONE
+
+
+def _finish(trainer: AgentTrainer) -> None:
+    """Tell in the best agent's card how long the whole run was, and draw the learning curve."""
+    folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
+    agent = load_agent(folder)
+    training = f"{trainer.about().training}; the best of {settings.evaluations + 1} points of the learning curve"
+    agent.about = replace(agent.about, training=training)
+    agent.save(folder)
+    write_curve(trainer.run, folder, agent.about)
+
+
+def _announce(trainer: AgentTrainer) -> None:
+    """Print what is going to happen and what it needs, before the first decision."""
+    settings, dqn, display = trainer.settings, trainer.dqn, trainer.display
+    count = sum(weight.numel() for weight in dqn.q_net.parameters())
+    ends = [f"{settings.decisions:,} decisions"] if settings.decisions else []
+    ends += [f"{settings.minutes:.3g} minutes"] if settings.minutes else []
+    display.say(f"run: {trainer.run.path}")
+    display.say(f"DQN of {trainer.env.env_id}, preset {settings.name}, {count:,} weights, on {dqn.device}")
+    display.say(
+        f"{settings.games} games at once, an update every {settings.decisions_per_update} decisions, exploration "
+        f"{settings.exploration}, until {' or '.join(ends)}"
+    )
+    display.say(f"memory: {settings.replay * SIDE**2 / 1e9:.2f} GB of replay once it is full, and about 1 GB besides")
+
+
+@contextmanager
+def _games(config: AgentTrainConfig, settings: DqnSettings) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
+    """Open the games to learn in, and those of the learning curve."""
+    with ExitStack() as stack:
+
+        def make(max_steps: int | None) -> Game:
+            return stack.enter_context(
+                make_game(config.env_id, max_steps=max_steps, import_module=config.import_module)
+            )
+
+        first = make(config.max_steps)
+        limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
+        judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
+        env: PlayVecEnv
+        if config.emulator == "ale":
+            env = stack.enter_context(closing(AleVecEnv(first, settings.games, config.seed)))
+        else:
+            env = GameVecEnv([first, *(make(config.max_steps) for _ in range(settings.games - 1))], config.seed)
+        yield env, judges
+
+
+def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
+    """Return what makes the strategy that the settings name."""
+    if settings.exploration == "random":
+        return lambda env: RandomExploration(len(env.action_meanings), seed)
+    if settings.exploration == "sticky-random":
+        return lambda env: StickyRandomExploration(len(env.action_meanings), seed, env.num_envs)
+    raise UserError(f"train_agent needs make_exploration for the strategy {settings.exploration}")
+
+
+def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env: PlayVecEnv) -> None:
+    """Start the run's folder, or refuse one that was started otherwise."""
+    wanted: dict[str, Any] = {
+        "env_id": env.env_id,
+        "settings": settings.to_dict(),
+        "seed": config.seed,
+        "max_steps": config.max_steps,
+        "emulator": config.emulator,
+        "predictor": None if config.predictor is None else str(config.predictor),
+    }
+    if not run.begun:
+        run.write_config(wanted)
+    elif config.resume == "never":
+        raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
+    elif changed := differences(run.read_config(), wanted):
+        raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
+    run.note_start()
+
+
+def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> Position:
+    """Return where the run is, with the DQN and its games put there."""
+    checkpoint = newest_good(run.checkpoints, display.say)
+    if checkpoint is None:
+        return Position()
+    position = restore(checkpoint, dqn, env)
+    forget_after(run.checkpoints, checkpoint.step)
+    run.forget_metrics_after(checkpoint.step)
+    display.say(f"going on from decision {checkpoint.step:,}")
+    return position

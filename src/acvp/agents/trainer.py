@@ -1,0 +1,155 @@
+"""The loop of a run: Stable-Baselines3 plays and learns; between two rounds the run is looked after.
+
+A round is one decision of every game (or several, where updates are rarer) and the updates that follow it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback
+
+from acvp.agents.about import AgentAbout
+from acvp.agents.agent import OF_A_RUN, Agent
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.display import Display
+from acvp.agents.dqn import AcvpDqn
+from acvp.agents.log import AgentLog
+from acvp.agents.play import play_games
+from acvp.agents.snapshot import Position, to_files
+from acvp.agents.vector import PlayVecEnv
+from acvp.checkpoint import prune, save_checkpoint
+from acvp.envs import Game
+from acvp.runs import RunFolder, clock, provenance
+from acvp.seeding import derived_seed
+from acvp.stopping import StoppedError, StopRequest
+
+LOG_EVERY = 2_000
+"""Decisions between two lines of training."""
+KEPT = 1
+"""Checkpoints kept: with its replay each may take a gigabyte."""
+
+
+class BetweenRounds(BaseCallback):
+    """Calls a function before every round; when it returns True, Stable-Baselines3 stops."""
+
+    def __init__(self, look_after: Callable[[], bool]) -> None:
+        super().__init__()
+        self._look_after, self._over = look_after, False
+
+    def _on_rollout_start(self) -> None:
+        self._over = self._look_after()
+
+    def _on_step(self) -> bool:
+        return not self._over
+
+
+class AgentTrainer:
+    """Lets a DQN learn until its budget is used up: `fit`."""
+
+    def __init__(
+        self,
+        dqn: AcvpDqn,
+        env: PlayVecEnv,
+        *,
+        options: AgentTrainConfig,
+        games: Sequence[Game],
+        run: RunFolder,
+        display: Display,
+        log: AgentLog,
+        stop: StopRequest,
+        position: Position,
+    ) -> None:
+        """Take everything that a run needs; `games` are those of evaluations."""
+        self.dqn, self.env, self.options, self.games = dqn, env, options, games
+        self.run, self.display, self.log, self.stop, self.position = run, display, log, stop, position
+        self.settings = dqn.settings
+        dqn.progress = lambda: self.progress
+        self._ticked = self._saved = time.monotonic()
+        self._logged = dqn.num_timesteps // LOG_EVERY
+
+    @property
+    def progress(self) -> float:
+        """How much of the run is done, from 0 to 1."""
+        return self.settings.progress(self.dqn.num_timesteps, self.position.seconds)
+
+    def fit(self) -> None:
+        """Learn until the budget is used up, or until stopped."""
+        self._ticked = self._saved = time.monotonic()
+        if self.progress < 1.0:
+            callback = BetweenRounds(self._look_after)
+            self.dqn.learn(sys.maxsize // 2, callback=callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+        if self.stop.number and self.progress < 1.0:
+            raise StoppedError(self.stop.number)
+
+    def _look_after(self) -> bool:
+        """Log, evaluate and save what is due; return whether to stop."""
+        self._tick()
+        self._log_if_due()
+        while not self.stop.number and self.position.evaluations <= self.progress * self.settings.evaluations:
+            self._evaluate()
+        over = self.progress >= 1.0
+        due = time.monotonic() - self._saved >= 60 * self.options.save_minutes
+        if over or due or self.stop.number:
+            self.save()
+        return over or bool(self.stop.number)
+
+    def _tick(self) -> None:
+        """Take in the time since the last look."""
+        now = time.monotonic()
+        self.position.seconds += now - self._ticked
+        self._ticked = now
+
+    def _log_if_due(self) -> None:
+        dqn = self.dqn
+        if dqn.num_timesteps // LOG_EVERY > self._logged:
+            self._logged = dqn.num_timesteps // LOG_EVERY
+            dqn.logger.record("time/seconds", self.position.seconds)
+            dqn.dump_logs()
+        scores = [one["r"] for one in dqn.ep_info_buffer or ()]
+        mean = float(np.mean(scores)) if scores else None
+        self.display.show(self.progress, dqn.num_timesteps, self.position.seconds, mean, dqn.exploration_rate)
+
+    def _evaluate(self) -> None:
+        """Add a point to the learning curve and keep the agent if it is the best so far."""
+        settings, position, dqn = self.settings, self.position, self.dqn
+        agent = Agent(dqn.network(), self.about())
+        scores = play_games(
+            agent,
+            self.games,
+            plays=settings.evaluate_plays,
+            epsilon=settings.evaluate_epsilon,
+            seed=derived_seed("evaluation", self.options.seed, position.evaluations),
+        )
+        position.evaluations += 1
+        self._tick()
+        self.log.evaluation(
+            dqn.num_timesteps, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon
+        )
+        self.display.say(f"{dqn.num_timesteps:,} decisions, {clock(position.seconds)}: score {scores}")
+        if position.best is None or scores.mean > position.best:
+            position.best = scores.mean
+            agent.about = replace(agent.about, score=f"{scores} at ε = {settings.evaluate_epsilon:g} while it learned")
+            agent.save(self.run.path / OF_A_RUN)
+
+    def about(self) -> AgentAbout:
+        """Return what is known about the agent by now."""
+        dqn, settings = self.dqn, self.settings
+        return AgentAbout(
+            env_id=self.env.env_id,
+            action_meanings=self.env.action_meanings,
+            training=f"DQN, preset {settings.name}, seed {self.options.seed}, exploration {settings.exploration}: "
+            f"{dqn.num_timesteps:,} decisions and {dqn._n_updates:,} updates in {clock(self.position.seconds)} "
+            f"on {provenance()['machine']} ({dqn.device.type})",
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint and prune older ones."""
+        files = to_files(self.dqn, self.env, self.position, replay=self.options.save_replay)
+        save_checkpoint(self.run.checkpoints, self.dqn.num_timesteps, files)
+        prune(self.run.checkpoints, KEPT)
+        self._saved = time.monotonic()

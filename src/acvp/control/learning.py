@@ -1,0 +1,44 @@
+"""Informed exploration for an agent that learns: what `acvp agent train --exploration informed-…` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.vector import GameVecEnv, PlayVecEnv
+from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
+from acvp.control.memory import paper_kernel
+from acvp.control.viewing import refuse_other_game
+from acvp.envs import make_game
+from acvp.errors import UserError
+from acvp.evaluation.command import Load, as_subject
+
+MakeInformed = Callable[[PlayVecEnv], InformedExploration]
+
+
+def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | None:
+    """Return what makes the strategy once the games are there, with the paper's kernel; None: it is not informed."""
+    if config.predictor is not None:
+        return _by_model(config, load)
+    return _by_emulator(config) if config.exploration == "informed-emulator" else None
+
+
+def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
+    assert config.predictor is not None
+    subject = as_subject(config.predictor, load(config.predictor), config.device)
+    with make_game(config.env_id, import_module=config.import_module) as game:
+        refuse_other_game(str(config.predictor), subject.predictor, game)
+    if subject.view.name != "gray84":
+        raise UserError(
+            f"{config.predictor} looks at frames in {subject.view.name}; an agent sees gray84: train a predictor with "
+            "acvp train --view gray84"
+        )
+    return lambda env: informed_by_model(subject.predictor, paper_kernel(env.env_id), seed=config.seed)
+
+
+def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
+    def make(env: PlayVecEnv) -> InformedExploration:
+        assert isinstance(env, GameVecEnv), "the config refuses informed-emulator with ALE's vector env"
+        return informed_by_emulator(env.games, paper_kernel(env.env_id), seed=config.seed)
+
+    return make
