@@ -83,6 +83,21 @@ def test_one_run_that_was_not_evaluated(runs: list[Path]) -> None:
     assert "img" in page.tags  # the training curve
 
 
+def test_what_a_run_has_learned(runs: list[Path]) -> None:
+    folder = runs[0].parent
+    data = ["--data", str(folder / "store"), "--states", "6", "--steps", "1", "--examples", "1"]
+    assert main(["analyze", "--run", str(runs[1]), *data]) == 0  # an MLP: maps, but no factors
+    assert main(["report", "--runs", *map(str, runs), "--out", str(folder / "learned.html")]) == 0
+    page = read(folder / "learned.html")
+    assert "What <second> has learned" in page.words
+    assert "What first has learned" not in page.words
+    assert "Left out: similarity" in page.words
+    assert "Where the action tells" in page.words
+    assert "Analysis of <second>" in page.words
+    assert all(address.startswith("data:") for address in page.addresses)
+    assert main(["report", "--runs", str(runs[1]), "--results", str(runs[1]), "--out", str(folder / "one.html")]) == 0
+
+
 def test_the_page_is_the_same_twice(runs: list[Path]) -> None:
     sources = read_sources(ReportConfig(runs=(runs[1],)))
     assert make_page(sources) == make_page(sources)

@@ -57,7 +57,7 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
     for name in FIGURES.keys() & found.keys():
         figure = FIGURES[name](body)
         files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
-    body["files"] = sorted(files)
+    body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
     out = config.out or config.run
     _write(out / PLOTS_NAME, files)
     write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)

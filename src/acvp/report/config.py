@@ -15,7 +15,8 @@ class ReportConfig:
     runs: tuple[Path, ...]
     """Folders of runs."""
     results: Path | None = None
-    """Folder with evaluation.json and counterfactual.json; None: the run's own, `evaluation` for several runs."""
+    """Folder with evaluation.json and counterfactual.json; None: the run's own, `evaluation` for several runs. An
+    analysis.json is looked for here and in each run's own folder."""
     out: Path | None = None
     """The page; None: report.html in the folder of results."""
     title: str | None = None

@@ -14,6 +14,7 @@ from acvp.evaluation.branch_plots import accuracy_figure
 from acvp.evaluation.plots import DARK, LIGHT, curve_figure, image
 from acvp.evaluation.tables import counterfactual_table, horizon_tables, number
 from acvp.report import markup
+from acvp.report.analysis import analysis_section
 from acvp.report.config import ReportConfig
 from acvp.report.sources import RunSource, Sources, read_sources
 from acvp.report.training_plot import training_figure
@@ -39,6 +40,7 @@ def make_page(sources: Sources, title: str | None = None) -> str:
         sections.append(markup.text("Not evaluated yet: acvp evaluate adds curves, tables and videos.", "note"))
     if sources.counterfactual:
         sections.append(_counterfactual(sources, sources.counterfactual))
+    sections += [analysis_section(run.name, run.analysis, _themed) for run in sources.runs if run.analysis]
     sections += [_run(run) for run in sources.runs]
     sections.append(_provenance(sources))
     return markup.page(heading, [markup.heading(heading, 1), *_glance(sources), *sections])
@@ -143,7 +145,9 @@ def _run(run: RunSource) -> str:
 
 def _provenance(sources: Sources) -> str:
     parts = []
-    for title, body in (("Evaluation", sources.evaluation), ("Counterfactual futures", sources.counterfactual)):
+    analyses = [(f"Analysis of {run.name}", run.analysis.body) for run in sources.runs if run.analysis]
+    measured = [("Evaluation", sources.evaluation), ("Counterfactual futures", sources.counterfactual)]
+    for title, body in (*measured, *analyses):
         if body is not None:
             told = {name: value for name, value in body.items() if isinstance(value, str | int | float)}
             parts += [markup.heading(title), markup.facts(_plain(body["provenance"] | told))]

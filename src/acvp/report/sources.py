@@ -11,9 +11,17 @@ from acvp.errors import UserError
 from acvp.report.config import ReportConfig
 from acvp.runs import STARTS_NAME, RunFolder
 
-EVALUATION_NAME, COUNTERFACTUAL_NAME = "evaluation.json", "counterfactual.json"
+EVALUATION_NAME, COUNTERFACTUAL_NAME, ANALYSIS_NAME = "evaluation.json", "counterfactual.json", "analysis.json"
 MAX_JSON = 2**28
 """Bytes; results have a few hundred thousand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """What acvp analyze has made of a run."""
+
+    folder: Path
+    body: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +34,7 @@ class RunSource:
     """Empty while the run has not finished."""
     metrics: list[dict[str, Any]]
     starts: list[dict[str, Any]]
+    analysis: Analysis | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,29 +52,41 @@ def read_sources(config: ReportConfig) -> Sources:
     """Read all there is; results are missing only where they were not asked for by name."""
     folder = config.folder
     found = {name: _json(folder / name) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
-    if config.results is not None and not any(found.values()):
+    runs = [_run(path, folder) for path in config.runs]
+    analysed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
+    if config.results is not None and not any(found.values()) and not analysed:
         raise UserError(
-            f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}: make them with acvp evaluate and "
-            f"acvp counterfactual --out {folder}"
+            f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}, nor an {ANALYSIS_NAME} of these runs: "
+            f"make them with acvp evaluate, counterfactual and analyze --out {folder}"
         )
     return Sources(
         folder=folder,
-        runs=[_run(path) for path in config.runs],
+        runs=runs,
         evaluation=found[EVALUATION_NAME],
         counterfactual=found[COUNTERFACTUAL_NAME],
     )
 
 
-def _run(path: Path) -> RunSource:
-    run = RunFolder(path)
+def _run(path: Path, results: Path) -> RunSource:
+    run, name = RunFolder(path), path.resolve().name
     predictor = _json(run.predictor / "config.json") or {}
     return RunSource(
-        name=path.resolve().name,
+        name=name,
         config=run.read_config(),
         about=predictor.get("about") or {},
         metrics=run.metrics(),
         starts=_lines(path / STARTS_NAME),
+        analysis=_analysis(name, (results, path)),
     )
+
+
+def _analysis(run: str, folders: tuple[Path, ...]) -> Analysis | None:
+    """Return the analysis of a run from the first folder that has one; None where none has."""
+    for folder in folders:
+        body = _json(folder / ANALYSIS_NAME)
+        if body is not None and body.get("run") == run:
+            return Analysis(folder=folder, body=body)
+    return None
 
 
 def _json(file: Path) -> dict[str, Any] | None:
@@ -79,9 +100,7 @@ def _json(file: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{file}: damaged ({error}); make it again with acvp evaluate or acvp counterfactual"
-        ) from error
+        raise UserError(f"{file}: damaged ({error}); make it again with the command that wrote it") from error
     if not isinstance(body, dict):
         raise UserError(f"{file}: not written by acvp")
     return body
