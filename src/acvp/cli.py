@@ -31,6 +31,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import load_module, make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
+from acvp.play.config import PlayConfig, PredictorExportConfig
 from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
 
@@ -50,6 +51,8 @@ Verb = (
     | Annotated[ControlConfig, subcommand("control")]
     | Annotated[ExploreConfig, subcommand("explore")]
     | Annotated[AnalyzeConfig, subcommand("analyze")]
+    | Annotated[PlayConfig, subcommand("play")]
+    | Annotated[PredictorExportConfig, subcommand("export")]
     | Annotated[ReportConfig, subcommand("report")]
 )
 
@@ -284,6 +287,23 @@ def run_explore(config: ExploreConfig) -> int:
     return EXIT_OK
 
 
+def run_play(config: PlayConfig) -> int:
+    """acvp play."""
+    from acvp.play.command import play
+
+    play(config, lambda text: out.print(text, markup=False))
+    return EXIT_OK
+
+
+def run_export_predictor(config: PredictorExportConfig) -> int:
+    """acvp export."""
+    from acvp.play.export import export
+
+    for text in export(config):
+        out.print(text, markup=False)
+    return EXIT_OK
+
+
 def run_report(config: ReportConfig) -> int:
     """acvp report."""
     from acvp.report.page import write_report
@@ -306,6 +326,8 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     ControlConfig: run_control,
     ExploreConfig: run_explore,
     AnalyzeConfig: run_analyze,
+    PlayConfig: run_play,
+    PredictorExportConfig: run_export_predictor,
     ReportConfig: run_report,
     ImportConfig: run_import,
     ExportConfig: run_export,

@@ -18,7 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from acvp.errors import UserError
 from acvp.play.commands import MAX_MESSAGE
 from acvp.play.connection import IN_FLIGHT, MOST_MESSAGES
-from acvp.play.server import free_socket, open_page, page_files
+from acvp.play.page_files import page_files
+from acvp.play.server import free_socket, open_page
 from acvp.play.session import Session
 from tests.play.dreamers import UP, player
 from tests.play.serving import PATIENCE, Client, serve, wait_until

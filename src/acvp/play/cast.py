@@ -10,10 +10,10 @@ from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.evaluation.subjects import COPY_LAST, Subject, baselines
 from acvp.models import About, Predictor
-from acvp.training.predictors import load
+from acvp.training.predictors import load, packaged
 
 DEFAULT = "freeway"
-"""The published predictor that plays where none is named."""
+"""The predictor that plays where none is named."""
 
 Loader = Callable[[], Predictor]
 
@@ -53,13 +53,16 @@ class Cast:
 
 
 def gather(runs: Sequence[Path], pretrained: Sequence[str]) -> Cast:
-    """Return the predictors of folders and published names; without either, the default one."""
+    """Return the predictors of folders and names, the default one without either, and all that come with acvp."""
     names = pretrained if runs or pretrained else (DEFAULT,)
     loaders: dict[str, Loader] = {}
     for path in runs:
         _add(loaders, _name(path), path)
     for name in names:
         _add(loaders, name, name)
+    for name in packaged():
+        if name not in loaders:
+            _add(loaders, name, name)
     return Cast(loaders)
 
 

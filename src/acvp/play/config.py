@@ -19,9 +19,9 @@ class PlayConfig:
     """Play a predictor in the browser, beside the real game and under the same keys."""
 
     run: tuple[Path, ...] = ()
-    """Folders of runs or predictors; the page switches between them. None: --pretrained."""
+    """Folders of runs or predictors; the page switches between them and those that come with acvp."""
     pretrained: tuple[str, ...] = ()
-    """Names of published predictors. None, and no --run: freeway."""
+    """Names of predictors that come with acvp, the first one to begin with; without this and --run: freeway."""
     data: Path | None = None
     """Store to scrub through; where the game is not installed, the dream starts from its frames."""
     policy: str = "sticky-random"
@@ -57,9 +57,9 @@ class PredictorExportConfig:
     """Turn a predictor into ONNX files, or into a folder of web pages that plays it without a server."""
 
     run: Path | None = None
-    """Folder of a run or predictor. None: --pretrained."""
+    """Folder of a run or predictor; None: --pretrained."""
     pretrained: str | None = None
-    """Name of a published predictor. None, and no --run: freeway."""
+    """Name of a predictor that comes with acvp; without this and --run: freeway."""
     onnx: Path | None = None
     """New folder for observe.onnx, step.onnx and predictor.json, checked against torch."""
     web: Path | None = None

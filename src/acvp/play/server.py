@@ -6,7 +6,6 @@ import mimetypes
 import socket
 import webbrowser
 from collections.abc import Callable
-from importlib.resources import files
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,17 +19,13 @@ from acvp.errors import UserError
 from acvp.play.commands import MAX_MESSAGE
 from acvp.play.connection import Connection
 from acvp.play.guard import HEADERS, Guard
+from acvp.play.page_files import page_files
 from acvp.play.session import Session
 
 HOST = "127.0.0.1"
 PORTS_TRIED = 50
 BUSY = 1013
 """WebSocket code: try again later."""
-
-
-def page_files() -> dict[str, bytes]:
-    """Return the files of the page by name."""
-    return {file.name: file.read_bytes() for file in files("acvp.play").joinpath("page").iterdir() if file.is_file()}
 
 
 def make_app(make_session: Callable[[], Session], *, port: int, sessions: int) -> ASGIApp:

@@ -1,0 +1,125 @@
+"""`acvp export`: a predictor as ONNX files, or as a folder of web pages that plays it without a server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.policies import sticky_random_policy
+from acvp.data.store import EpisodeStore
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.subjects import Subject
+from acvp.play.cast import DEFAULT, Cast, about, gather
+from acvp.play.config import PredictorExportConfig
+from acvp.play.onnx_step import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
+from acvp.play.ort_web import RUNTIME_FOLDER, runtime_files
+from acvp.play.page_files import page_files
+from acvp.play.stage import Stage, open_stage
+from acvp.seeding import generator
+
+DESCRIPTION_NAME, STARTS_NAME, PAGE_NAME = "predictor.json", "starts.bin.gz", "index.html"
+FAR = 400
+"""Decisions that a game is played at most before a start is taken from it."""
+
+Frames = NDArray[np.uint8]
+
+
+def export(config: PredictorExportConfig) -> Iterator[str]:
+    """Write what a configuration asks for, and tell what was written."""
+    for folder in (config.onnx, config.web):
+        _refuse_full(folder)
+    cast = _cast(config)
+    subject = cast.get(cast.first)
+    graphs = to_graphs(subject.predictor)
+    files = {OBSERVE_NAME: graphs.observe, STEP_NAME: graphs.step}
+    if config.onnx is not None:
+        _write(config.onnx, files | {DESCRIPTION_NAME: _json(describe(subject, graphs))})
+        yield f"{config.onnx}: {_size(files)} of ONNX, the same as torch over 10 steps"
+    if config.web is not None:
+        frames = start_frames(subject, config)
+        described = describe(subject, graphs) | {"starts": len(frames)}
+        starts = {STARTS_NAME: gzip.compress(frames.tobytes(), mtime=0), DESCRIPTION_NAME: _json(described)}
+        _write(config.web, files | starts | static_page())
+        _write(config.web / RUNTIME_FOLDER, runtime_files())
+        yield f"{config.web}: put it on any static host, or look at it with: python -m http.server -d {config.web}"
+
+
+def describe(subject: Subject, graphs: Graphs) -> dict[str, Any]:
+    """Return what a user of the graphs must know."""
+    predictor = subject.predictor
+    return {
+        "name": subject.name,
+        "game": about(subject).env_id,
+        "view": subject.view.name,
+        "actions": list(about(subject).action_meanings),
+        "context": predictor.context,
+        "frame": list(predictor.config.frame),
+        "state": list(graphs.state),
+        "outcome": graphs.outcome,
+    }
+
+
+def static_page() -> dict[str, bytes]:
+    """Return the files of the page, told to dream by itself."""
+    page = page_files()
+    page[PAGE_NAME] = page[PAGE_NAME].replace(b'data-source="server"', b'data-source="onnx"')
+    return page
+
+
+def start_frames(subject: Subject, config: PredictorExportConfig) -> Frames:
+    """Return (S, T, h, w, C): frames to start from, out of a store or of games played a little."""
+    store = None if config.data is None else EpisodeStore.open(config.data)
+    stage = open_stage(subject, store)
+    context, seeds = subject.predictor.context, range(config.seed, config.seed + config.starts)
+    windows = [_stored(stage, context, seed) if stage.store else _played(stage, context, seed) for seed in seeds]
+    return np.stack([subject.view.apply(window, None) for window in windows])
+
+
+def _stored(stage: Stage, context: int, seed: int) -> Frames:
+    return np.stack(stage.start(context, seed).before(context)[0])
+
+
+def _played(stage: Stage, context: int, seed: int) -> Frames:
+    """Return frames (T, H, W, 3) of a game some way after its beginning."""
+    assert stage.game is not None, "neither a game nor a store"
+    draw = generator("web-start", seed)
+    player, last = sticky_random_policy(stage.action_meanings, draw), context + int(draw.integers(FAR))
+    frames = [stage.game.reset(seed)]
+    while len(frames) < last:
+        step = stage.game.step(player(frames[-1]))
+        if step.terminated or step.truncated:
+            break
+        frames.append(step.frame)
+    if len(frames) < context:
+        raise UserError(f"{stage.env_id} ends before {context} frames are seen: pass --data with longer episodes")
+    return np.stack(frames[-context:])
+
+
+def _cast(config: PredictorExportConfig) -> Cast:
+    return gather((config.run,), ()) if config.run is not None else gather((), (config.pretrained or DEFAULT,))
+
+
+def _refuse_full(folder: Path | None) -> None:
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and not an empty folder: choose another")
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    make_folder(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _size(files: dict[str, bytes]) -> str:
+    return f"{sum(map(len, files.values())) / 1e6:.1f} MB"

@@ -1,0 +1,155 @@
+// A session without a server: the predictor runs here, as ONNX graphs, from a few stored starts.
+
+import { toImage } from "./remote.js";
+
+const KEPT_BYTES = 64e6; // for rewinding
+const LONGEST_HOLD = 20; // decisions for which the agent keeps an action, at most
+
+const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+const largest = (values) => values.indexOf(Math.max(...values));
+
+export class LocalSession {
+  /** `on` has welcome, picture, grid and note, each called with what there is. */
+  constructor(on) {
+    this.on = on;
+    this.settings = { paused: false, fps: 15, driver: "human" };
+    this.held = 0;
+    this.tapped = null;
+    this.turn = Promise.resolve(); // commands and decisions, one after another
+    this.agent = { action: 0, left: 0 };
+  }
+
+  async start() {
+    const place = (name) => new URL(name, document.baseURI);
+    try {
+      this.about = await (await fetch(place("predictor.json"))).json();
+      this.ort = await import(place("ort/ort.wasm.min.mjs"));
+      this.ort.env.wasm.wasmPaths = place("ort/").href;
+      if (!globalThis.crossOriginIsolated) this.ort.env.wasm.numThreads = 1;
+      const load = (name) => this.ort.InferenceSession.create(place(name).href, { executionProviders: ["wasm"] });
+      this.graphs = { observe: await load("observe.onnx"), step: await load("step.onnx") };
+      const packed = (await fetch(place("starts.bin.gz"))).body.pipeThrough(new DecompressionStream("gzip"));
+      this.starts = new Uint8Array(await new Response(packed).arrayBuffer());
+    } catch (error) {
+      return this.on.lost(error.message);
+    }
+    const { game, actions, name, frame } = this.about;
+    this.on.welcome({ game, actions, frame, predictors: [name], predictor: name, episodes: [], missing: null });
+    this.number = 0;
+    await this.reset();
+    this.play();
+  }
+
+  /** Do what the page asks for, after what is being done now. */
+  send({ do: name, ...fields }) {
+    if (name === "hold") return this.hold(fields.action);
+    const work = { step: () => this.step(), reset: () => this.reset(), reground: () => this.ground(this.began),
+      rewind: () => this.rewind(), every_action: () => this.everyAction(fields.steps) }[name];
+    if (work) this.turn = this.turn.then(work);
+    else if (name === "pause") this.settings.paused = fields.on;
+    else if (name === "fps") this.settings.fps = fields.fps;
+    else if (name === "change_driver") this.settings.driver = this.settings.driver === "human" ? "agent" : "human";
+    else return this.on.note("This page has no server: that is not possible here");
+    this.turn = this.turn.then(() => this.show());
+  }
+
+  hold(action) {
+    this.held = action;
+    if (action) this.tapped = action;
+  }
+
+  /** Let decisions pass at the chosen pace. */
+  async play() {
+    for (let due = performance.now(); ; due = Math.max(due + 1000 / this.settings.fps, performance.now())) {
+      await new Promise((done) => setTimeout(done, due - performance.now()));
+      if (this.settings.paused) continue;
+      this.turn = this.turn.then(() => this.step()).then(() => this.show());
+      await this.turn;
+    }
+  }
+
+  async reset() {
+    await this.ground(this.number++ % this.about.starts);
+    this.past = [];
+  }
+
+  /** Begin at one of the stored starts. */
+  async ground(start) {
+    const [height, width, channels] = this.about.frame;
+    const size = this.about.context * height * width * channels;
+    const frames = this.starts.subarray(start * size, (start + 1) * size);
+    const tensor = new this.ort.Tensor("uint8", frames, [1, this.about.context, height, width, channels]);
+    const state = this.following(await this.graphs.observe.run({ frames: tensor }));
+    const last = frames.subarray(size - height * width * channels);
+    this.began = start;
+    this.now = { state, frame: last, steps: 0, action: null, dreamed: 0, end: null };
+  }
+
+  async step() {
+    const before = this.now;
+    this.now = await this.after(before, this.nextAction());
+    const bytes = Object.values(before.state).reduce((sum, tensor) => sum + tensor.data.byteLength, 0);
+    this.past = [...this.past, before].slice(-Math.max(1, Math.floor(KEPT_BYTES / bytes)));
+  }
+
+  async after(before, action) {
+    const vector = new Float32Array(this.about.actions.length);
+    vector[action] = 1;
+    const inputs = { ...before.state, action: new this.ort.Tensor("float32", vector, [1, vector.length]) };
+    const wanted = new Set(this.graphs.step.inputNames);
+    const given = await this.graphs.step.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => wanted.has(name))));
+    const state = this.following(given);
+    const reward = this.about.outcome ? largest([...given.reward.data]) - 1 : 0;
+    const end = this.about.outcome ? sigmoid(given.end.data[0]) : null;
+    return { state, frame: given.frame.data, steps: before.steps + 1, action, dreamed: before.dreamed + reward, end };
+  }
+
+  /** The state that goes into the next step. */
+  following(given) {
+    return Object.fromEntries(this.about.state.map((name) => [`state_${name}`, given[`next_${name}`]]));
+  }
+
+  nextAction() {
+    if (this.settings.driver === "agent") {
+      if (this.agent.left-- <= 0) {
+        const pick = (count) => Math.floor(count * Math.random());
+        this.agent = { action: pick(this.about.actions.length), left: pick(LONGEST_HOLD) };
+      }
+      return this.agent.action;
+    }
+    const action = this.tapped ?? this.held;
+    this.tapped = null;
+    return action;
+  }
+
+  rewind() {
+    this.settings.paused = true;
+    if (this.past.length) this.now = this.past.pop();
+    else this.on.note("nothing earlier is kept");
+  }
+
+  async everyAction(steps) {
+    const dreams = [];
+    for (let action = 0; action < this.about.actions.length; action += 1) {
+      let now = this.now;
+      for (let step = 0; step < steps; step += 1) now = await this.after(now, action);
+      dreams.push(this.image(now.frame));
+    }
+    this.on.grid({ steps, dreams, truths: null });
+  }
+
+  image(frame) {
+    const [height, width] = this.about.frame;
+    return toImage(frame, null, width, height);
+  }
+
+  show() {
+    const { frame, steps, action, dreamed, end } = this.now;
+    const facts = {
+      ...this.settings, predictor: this.about.name, number: steps, steps, action, end, watching: null, wrong: null,
+      pixels: null, error: null, found: null, score: 0, earned: 0, dreamed: this.about.outcome ? dreamed : null,
+      over: false, recording: null, scrub: null,
+    };
+    this.on.picture({ facts, real: null, dream: this.image(frame) });
+  }
+}

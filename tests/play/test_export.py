@@ -1,0 +1,193 @@
+"""Predictors as ONNX graphs and as a folder of web pages."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from acvp.cli import main
+from acvp.data.store import EpisodeStore
+from acvp.envs.toy import TOY_ID
+from acvp.errors import UserError
+from acvp.models import CONFIGS, About, Predictor, build_predictor, predictor_files, rollout
+from acvp.models.pixel import PixelPredictor
+from acvp.play import ort_web
+from acvp.play.onnx_step import Graphs, OnnxDream, compare, example_frames, to_graphs
+from acvp.play.ort_web import WANTED, runtime_files
+from tests.play.dreamers import MEANINGS
+
+PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
+NETWORK: dict[str, Any] = {
+    "channels": (6, 6), "kernels": (4, 4), "pads": ((1, 1), (1, 1)), "strides": (2, 2), "decoder_channels": (6,),
+    "hidden": 12, "factors": 12, "outcome_heads": True,
+}  # fmt: skip
+SIZES: dict[str, dict[str, Any]] = {
+    "feedforward": NETWORK,
+    "recurrent": NETWORK | {"context": 3, "outcome_heads": False},
+    "pixel": {"palette": PALETTE, "context": 4, "channels": (8, 12), "blocks": (1, 1), "embedding": 4, "cell": 5},
+    "copy-last-frame": {},
+}
+
+
+def small(kind: str) -> Predictor:
+    """Return a small predictor for ToyGame with random weights that do something."""
+    config = CONFIGS[kind](actions=5, frame=(24, 24, 3), **SIZES[kind])
+    predictor = build_predictor(config, torch.Generator().manual_seed(3)).eval()
+    draw = torch.Generator().manual_seed(4)
+    for weight in predictor.parameters():
+        weight.data += 0.1 * torch.randn(weight.shape, generator=draw)
+    if isinstance(predictor, PixelPredictor):
+        predictor.bonus.data.fill_(0.5)  # so that pixels do change
+    predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
+    return predictor
+
+
+@pytest.fixture(scope="module")
+def graphs() -> Callable[[str], tuple[Predictor, Graphs]]:
+    made: dict[str, tuple[Predictor, Graphs]] = {}
+
+    def make(kind: str) -> tuple[Predictor, Graphs]:
+        if kind not in made:
+            predictor = small(kind)
+            made[kind] = predictor, to_graphs(predictor)
+        return made[kind]
+
+    return make
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_dream_in_onnx_is_the_dream_in_torch(graphs: Callable[[str], tuple[Predictor, Graphs]], kind: str) -> None:
+    predictor, made = graphs(kind)
+    dream, actions = OnnxDream(made), [1, 4, 0, 2, 2, 3, 1, 1, 0, 4, 3, 2]
+    frames = example_frames(predictor).numpy()
+    wanted = rollout(predictor, frames[0], np.array(actions))
+    state, found = dream.observe(frames), []
+    for action in actions:
+        given, state = dream.step(state, np.eye(5, dtype=np.float32)[action][None])
+        found.append(given["frame"][0])
+    apart = np.abs(np.stack(found).astype(int) - wanted)
+    assert apart.max() <= (0 if kind in ("pixel", "copy-last-frame") else 1)
+    assert made.outcome == ("reward" in given) == (kind in ("feedforward", "pixel"))
+    if kind != "copy-last-frame":
+        assert (np.stack(found)[1:] != np.stack(found)[:-1]).any(), "something happens in it"
+
+
+def test_a_graph_that_differs_is_refused(graphs: Callable[[str], tuple[Predictor, Graphs]]) -> None:
+    predictor, made = graphs("recurrent")
+    changed = copy.deepcopy(predictor)
+    next(changed.parameters()).data += 0.01
+    compare(predictor, made)
+    with pytest.raises(UserError, match="differs from torch"):
+        compare(changed, made)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a small predictor."""
+    path = tmp_path / "tiny"
+    path.mkdir()
+    for name, data in predictor_files(small("copy-last-frame")).items():
+        (path / name).write_bytes(data)
+    return path
+
+
+def test_onnx_files_say_how_to_use_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["export", "--run", str(folder), "--onnx", str(out)]) == 0
+    assert "the same as torch" in capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir()) == ["observe.onnx", "predictor.json", "step.onnx"]
+    told = json.loads((out / "predictor.json").read_text())
+    assert (told["name"], told["game"], told["actions"]) == ("tiny", TOY_ID, list(MEANINGS))
+    assert (told["context"], told["frame"], told["state"], told["outcome"]) == (1, [24, 24, 3], ["frames"], False)
+
+
+def test_starts_come_from_a_store_or_from_the_game(
+    folder: Path, tmp_path: Path, toy: EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Graphs(observe=b"", step=b"", state=(), outcome=False)
+    monkeypatch.setattr("acvp.play.export.to_graphs", lambda predictor: nothing)
+    monkeypatch.setattr("acvp.play.export.runtime_files", lambda: {"x": b""})
+    for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
+        assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
+        assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
+        frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin.gz").read_bytes()), np.uint8)
+        starts = frames.reshape(3, 1, 24, 24, 3)
+        assert {tuple(colour) for colour in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
+        assert len({start.tobytes() for start in starts}) > 1
+        assert b'data-source="onnx"' in (tmp_path / name / "index.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--onnx or --web"),
+        (["--onnx", "full"], "choose another"),
+        (["--onnx", "new", "--run", "nowhere"], "nowhere: no such folder"),
+        (["--onnx", "new", "--run", "x", "--pretrained", "y"], "name one of them"),
+        (["--onnx", "new", "--pretrained", "nobody"], "nobody"),
+        (["--web", "new", "--starts", "0"], "at least 1 start"),
+    ],
+)
+def test_mistakes_get_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert main(["export", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_npm_the_cure_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="install Node"):
+        runtime_files()
+
+
+def test_another_runtime_than_the_known_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(ort_web, "_fetch", lambda: b"something else")
+    with pytest.raises(UserError, match="checksum"):
+        runtime_files()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_runtime_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import hashlib
+    import io
+    import tarfile
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name in WANTED:
+            member = tarfile.TarInfo(f"package/dist/{name}")
+            member.size = len(name)
+            archive.addfile(member, io.BytesIO(name.encode()))
+    fetched = []
+
+    def fetch() -> bytes:
+        fetched.append(1)
+        return buffer.getvalue()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(ort_web, "SHA256", hashlib.sha256(buffer.getvalue()).hexdigest())
+    monkeypatch.setattr(ort_web, "_fetch", fetch)
+    assert runtime_files() == runtime_files()
+    assert runtime_files()[WANTED[0]] == WANTED[0].encode()
+    assert len(fetched) == 1
