@@ -14,6 +14,7 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
+from acvp.models.pixel import PixelState
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
@@ -79,6 +80,7 @@ def test_predictions_are_frames_of_the_palette() -> None:
     for frame, after in imagine(predictor, state, actions[:, -4:]):
         pixels = predictor.normaliser.to_uint8(frame)
         assert {tuple(colour) for colour in pixels.flatten(0, 2).tolist()} <= set(PALETTE)
+        assert isinstance(after, PixelState)
         assert torch.equal(predictor.colours.classes(pixels), after.classes)
         changed |= not torch.equal(frame, frames[:, 2])
     assert changed
@@ -101,6 +103,7 @@ def test_from_real_frames_is_observing_then_predicting() -> None:
     for k in range(3):
         alone, state = predictor.predict(predictor.observe(frames[:, : 3 + k]), actions[:, 2 + k])
         torch.testing.assert_close(together.frames[:, k], alone)
+        assert state.outcome is not None
         torch.testing.assert_close(together.reward[:, k], state.outcome.reward)
         torch.testing.assert_close(together.end[:, k], state.outcome.end)
 
