@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from acvp.errors import UserError
 from acvp.play.commands import Note, Reply, Video, parse
+from acvp.play.dream import share_cores
 from acvp.play.moment import Grid
 from acvp.play.session import Session
 from acvp.play.wire import PictureStream, grid_message, video_message, welcome
@@ -35,7 +36,7 @@ class Connection:
 
     def __init__(self, socket: WebSocket, make_session: Callable[[], Session]) -> None:
         self._socket, self._make_session = socket, make_session
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="acvp-play")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="acvp-play", initializer=share_cores)
         self._stream = PictureStream()
         self._sent = self._shown = 0
         self._news, self._room, self._keys = asyncio.Event(), asyncio.Event(), asyncio.Event()

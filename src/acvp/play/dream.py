@@ -5,6 +5,7 @@ Shapes: m frames of context, A actions, h height, w width and C channels of the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -87,6 +88,11 @@ class Dreamer:
     def _pixels(self, frames: Tensor) -> Seen:
         pixels: Seen = self.predictor.normaliser.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)
         return pixels
+
+
+def share_cores() -> None:
+    """Let this thread compute on half of the cores at most: the browser needs the others to show what is dreamed."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
 
 
 def state_tensors(state: State | None) -> dict[str, Tensor]:

@@ -44,32 +44,40 @@ class FrameStream:
     def __init__(self) -> None:
         self._palette = PaletteEncoder()
         self._colours = 0
-        self._layout: tuple[str, tuple[int, ...]] | None = None
-        self._last = np.zeros(0, np.uint8)
+        self._form = ""
+        self._frame = np.zeros((0, 0, 0), np.uint8)
+        self._values = np.zeros(0, np.uint8)
 
     def encode(self, frame: Seen) -> tuple[dict[str, Any], bytes]:
         """Return what the header says of a frame (h, w, C), and its bytes xor those of the frame before it."""
-        form, values = self._values(frame)
+        known = frame.shape == self._frame.shape
+        form, values = self._encode(frame, known)
         header: dict[str, Any] = {"form": form, "size": [frame.shape[0], frame.shape[1]]}
-        if form == "palette" and (len(self._palette.palette) > self._colours or self._layout is None):
-            self._colours = len(self._palette.palette)
-            header["palette"] = self._palette.palette.tobytes().hex()
-        if (form, values.shape) != self._layout:
-            self._layout, self._last = (form, values.shape), np.zeros_like(values)
-            header["whole"] = True
-        difference = (values ^ self._last).tobytes()
-        self._last = values
-        return header, difference
+        if form == "palette" and (colours := len(self._palette.palette)) > self._colours:
+            self._colours, header["palette"] = colours, self._palette.palette.tobytes().hex()
+        if known and form == self._form:
+            difference = values ^ self._values
+        else:
+            difference, header["whole"] = values, True
+        self._form, self._frame, self._values = form, frame, values
+        return header, difference.tobytes()
 
-    def _values(self, frame: Seen) -> tuple[str, NDArray[np.uint8]]:
+    def _encode(self, frame: Seen, known: bool) -> tuple[str, NDArray[np.uint8]]:
         if frame.shape[2] == 1:
             return "gray", frame[..., 0]
-        if self._layout is not None and self._layout[0] == "rgb":
-            return "rgb", frame
         try:
-            return "palette", self._palette.encode(frame)
+            return ("rgb", frame) if self._form == "rgb" else ("palette", self._indices(frame, known))
         except TooManyColorsError:
             return "rgb", frame
+
+    def _indices(self, frame: Seen, known: bool) -> NDArray[np.uint8]:
+        """Return palette indices (h, w), looking up only the pixels that have changed."""
+        if not known or self._form != "palette":
+            return self._palette.encode(frame)
+        changed = (frame != self._frame).any(-1)
+        values = self._values.copy()
+        values[changed] = self._palette.encode(frame[changed][None])[0] if changed.any() else 0
+        return values
 
 
 class PictureStream:

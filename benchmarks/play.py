@@ -1,0 +1,198 @@
+"""make bench-play: does play hold 15 pictures a second, and how long from key to picture; writes results/play.json.
+
+A real `acvp play` in a process of its own and a real browser (chromium) share the machine. While the page plays, the up
+key is pressed at random times; from the key event to the picture that shows its action is what is counted. Memory is
+that of the server's process, once a second. Then the same predictor is exported and played by the page alone, as
+fast as it can. `python -m benchmarks.play --seconds 20 --run runs/mine` is a short one with a predictor of your own.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import tyro
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from acvp.cli import main as acvp
+from benchmarks.provenance import write_results
+
+SEED, FPS = 0, 15
+RATE_LIMIT, DELAY_LIMIT, GROWTH_LIMIT = 0.97 * FPS, 120.0, 30.0
+"""At least so many pictures a second, p95 of the delay at most so many ms, at most so many MB more at the end."""
+SETTLED = 0.2
+"""Share of the time after which memory is taken to have reached its size."""
+STATIC_SECONDS = 20.0
+
+COUNT = """() => {
+  globalThis.bench = { pictures: 0, delays: [], pressed: null };
+  const kinds = { childList: true, characterData: true, subtree: true };
+  const watch = (selector, then) => new MutationObserver(then).observe(document.querySelector(selector), kinds);
+  watch("#steps p", () => (bench.pictures += 1));
+  watch("#dream figcaption span", () => {
+    if (bench.pressed === null || document.querySelector("#dream figcaption span").textContent !== "up") return;
+    const pressed = bench.pressed;
+    bench.pressed = null;
+    requestAnimationFrame(() => bench.delays.push(performance.now() - pressed));
+  });
+  addEventListener("keydown", (event) => { if (event.key === "ArrowUp") bench.pressed = performance.now(); }, true);
+}"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Measure play in a browser."""
+
+    seconds: float = 600.0
+    """How long to play."""
+    run: Path | None = None
+    """Folder of a run or predictor; None: the freeway predictor that comes with acvp."""
+
+
+def main(options: Options) -> None:
+    """Measure, print and write the numbers."""
+    started = time.monotonic()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("bench-play needs a browser: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        body: dict[str, Any] = {"predictor": str(options.run or "freeway")}
+        body |= {"served": measure_served(browser, options), "static": measure_static(browser, options)}
+        browser.close()
+    print(body)
+    print(write_results("play", body, command="make bench-play", seed=SEED, started=started))
+    complain(body)
+
+
+def measure_served(browser: Browser, options: Options) -> dict[str, Any]:
+    """Rate, delay and memory of `acvp play`."""
+    with served(options) as (process, address):
+        page = open_page(browser, address)
+        draw, memory, begin = random.Random(SEED), [], time.monotonic()
+        page.evaluate(COUNT)
+        while (passed := time.monotonic() - begin) < options.seconds:
+            memory.append(process.memory_info().rss / 1e6)
+            tap(page, draw)
+            told = f"{passed:5.0f} s  {page.locator('#rate').inner_text()}  {memory[-1]:.0f} MB"
+            print(f"\r{told} ", end="", file=sys.stderr)
+        found = page.evaluate("globalThis.bench")
+        passed = time.monotonic() - begin
+    delays = np.array(found["delays"])
+    settled = memory[int(SETTLED * len(memory))]
+    return {
+        "seconds": round(passed, 1),
+        "pictures a second": round(found["pictures"] / passed, 2),
+        "key to picture, ms": {name: round(float(np.quantile(delays, q)), 1) for name, q in QUANTILES.items()},
+        "keys": len(delays),
+        "server memory, MB": {"settled": round(settled), "end": round(memory[-1]), "most": round(max(memory))},
+    }
+
+
+QUANTILES = {"median": 0.5, "p95": 0.95, "most": 1.0}
+
+
+def tap(page: Page, draw: random.Random) -> None:
+    """Press the up key at a random time within a second, and begin a new game where one is over."""
+    if "over" in (page.locator("body").get_attribute("class") or ""):
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(300 + 500 * draw.random())
+    page.keyboard.down("ArrowUp")
+    page.wait_for_timeout(200)
+    page.keyboard.up("ArrowUp")
+
+
+def measure_static(browser: Browser, options: Options) -> dict[str, Any]:
+    """The rate of the exported page, asked for as much as possible."""
+    with tempfile.TemporaryDirectory() as folder:
+        web = Path(folder) / "web"
+        if acvp(["export", "--web", str(web), *chosen(options)]):
+            return {"skipped": "acvp export --web does not work here"}
+        with hosted(web) as address:
+            page = open_page(browser, address)
+            for _ in range(9):
+                page.keyboard.press("+")  # 60 a second
+            page.evaluate(COUNT)
+            page.wait_for_timeout(1000 * STATIC_SECONDS)
+            pictures = page.evaluate("globalThis.bench.pictures")
+    return {"steps a second": round(pictures / STATIC_SECONDS, 2), "threads": 1}
+
+
+def open_page(browser: Browser, address: str) -> Page:
+    """Open a page and wait until it dreams."""
+    page = browser.new_context(viewport={"width": 1280, "height": 720}).new_page()
+    page.goto(address)
+    end = time.monotonic() + 120
+    while page.locator("#steps p").inner_text() in ("", "0"):
+        if time.monotonic() > end:
+            raise SystemExit(f"the page does not play: {page.locator('#toast').inner_text()}")
+        page.wait_for_timeout(100)
+    return page
+
+
+def chosen(options: Options) -> list[str]:
+    """The options of acvp that choose the predictor."""
+    return ["--pretrained", "freeway"] if options.run is None else ["--run", str(options.run)]
+
+
+@contextmanager
+def served(options: Options) -> Iterator[tuple[psutil.Process, str]]:
+    """A running `acvp play`, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "acvp.cli", "play", "--no-browser", "--port", str(port), *chosen(options)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        if "http://" not in said:
+            raise SystemExit(f"acvp play did not start: {said}")
+        yield psutil.Process(process.pid), next(word for word in said.split() if word.startswith("http://"))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def hosted(folder: Path) -> Iterator[str]:
+    """A static host of a folder."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+def complain(body: dict[str, Any]) -> None:
+    """Exit with an error where a promise is not kept."""
+    found = body["served"]
+    growth = found["server memory, MB"]["end"] - found["server memory, MB"]["settled"]
+    if found["pictures a second"] < RATE_LIMIT:
+        raise SystemExit(f"fewer than {RATE_LIMIT:.2f} pictures a second")
+    if found["key to picture, ms"]["p95"] > DELAY_LIMIT:
+        raise SystemExit(f"p95 from key to picture is over {DELAY_LIMIT:.0f} ms")
+    if growth > GROWTH_LIMIT:
+        raise SystemExit(f"memory grew by {growth} MB")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))
