@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-models | bench-evaluation | bench-training | bench-control
+# make demo | test | check | faults | bench-data | bench-pixel | pretrained | bench-models | bench-evaluation | bench-training | bench-control
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: demo install check format test faults bench-data bench-models bench-evaluation bench-training bench-control clean
+.PHONY: pretrained demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control clean
 
 # About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
@@ -43,6 +43,13 @@ faults: install
 
 bench-data: install
 	$(BIN)/python -m benchmarks.data
+
+bench-pixel: install
+	$(BIN)/python -m benchmarks.pixel_speed
+
+# Five games, half an hour of training on two cores each: records, trains, evaluates and packages.
+pretrained: install
+	$(BIN)/python -m benchmarks.pixel
 
 bench-models: install
 	$(BIN)/python -m benchmarks.models
