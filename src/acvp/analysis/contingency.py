@@ -21,6 +21,7 @@ from acvp.errors import UserError
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.plots import image
+from acvp.evaluation.results import numbers
 from acvp.evaluation.subjects import to_pixels
 
 Map = NDArray[np.float64]  # (h, w)
@@ -43,10 +44,22 @@ def contingency_maps(study: Study, progress: Progress) -> Part:
     asked = len(study.scenes.places)
     if not states:
         raise UserError(f"in none of {asked} states does the next frame depend on the action: try more --states")
-    agree = agreement([state.true for state in states], [state.predicted for state in states])
-    body = {"map": FORMULA, "states": len(states), "states_asked_for": asked, "correlation": agree}
+    true, predicted = [state.true for state in states], [state.predicted for state in states]
+    agree = agreement(true, predicted)
+    body = {
+        "map": FORMULA,
+        "states": len(states),
+        "states_asked_for": asked,
+        "correlation": agree,
+        "greatest_of_mean_map": dict(zip(("true", "predicted"), numbers(_greatest(true, predicted)), strict=True)),
+    }
     figure = _figure(study, states, agree)
     return Part(body, {f"contingency.{kind}": image(figure, kind) for kind in ("png", "svg")})
+
+
+def _greatest(*maps: Sequence[Map]) -> NDArray[np.float64]:
+    """Return the greatest value of the mean of each of some lists of maps."""
+    return np.array([np.mean(each, 0).max() for each in maps])
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Controlled and uncontrolled (§4.3, figure 9): what the factors that vary with the action predict, and what the rest.
+"""Controlled and uncontrolled (§4.3, figure 8): what the factors that vary with the action predict, and what the rest.
 
 Shapes: F factors, S scenes, C channels, h height, w width of the view.
 """
@@ -100,7 +100,7 @@ def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> d
 
 
 def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
-    """Return figure 9: a row for each scene."""
+    """Return figure 8: a row for each scene."""
     frames = [each.round().byte().permute(0, 2, 3, 1).numpy() for each in pictures.values()]
     rows = []
     for scene, place in enumerate(shown.places):

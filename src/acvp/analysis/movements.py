@@ -16,7 +16,7 @@ NAME = re.compile(r"(?P<vertical>UP|DOWN)?(?P<horizontal>LEFT|RIGHT)?(?P<fire>FI
 ROWS, COLUMNS = {"UP": -1, "DOWN": 1, None: 0}, {"LEFT": -1, "RIGHT": 1, None: 0}
 WHITE = {(-1, 0): "⇧", (1, 0): "⇩", (0, -1): "⇦", (0, 1): "⇨", (-1, 1): "⬀", (-1, -1): "⬁", (1, 1): "⬂", (1, -1): "⬃"}
 BLACK = {(-1, 0): "⬆", (1, 0): "⬇", (0, -1): "⬅", (0, 1): "➡", (-1, 1): "⬈", (-1, -1): "⬉", (1, 1): "⬊", (1, -1): "⬋"}
-"""Arrows as in the paper's figure 8: black with fire, white without."""
+"""Arrows as in the paper's figure 7: black with fire, white without."""
 
 
 @dataclass(frozen=True)

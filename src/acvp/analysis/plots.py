@@ -134,10 +134,10 @@ def contingency_figure(
     gray = frame.mean(-1)
     for number, (title, values) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(down, 2, number)
-        top = values.max() or 1.0
+        top = float(values.max()) or 1.0
         axes.imshow(gray, cmap="gray", vmin=0, vmax=320)
         axes.imshow(values, cmap="autumn", alpha=np.sqrt(values / top), vmin=0, vmax=top)
-        axes.set_title(title, color=colors["ink"], fontsize=9, loc="left")
+        axes.set_title(f"{title}: up to {top:.3g}", color=colors["ink"], fontsize=9, loc="left")
         axes.set_axis_off()
     caption(figure, text, colors)
     return figure

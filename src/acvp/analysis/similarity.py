@@ -1,4 +1,4 @@
-"""Action similarity (§4.3, figure 8, appendix C): cosine of every pair of action factors, and a permutation test.
+"""Action similarity (§4.3, figure 7, appendix C): cosine of every pair of action factors, and a permutation test.
 
 Shapes: F factors, A actions, P pairs, R relabellings.
 """
