@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-pixel | pretrained | bench-models | bench-evaluation | bench-training | bench-control
+# make demo | test | check | faults | bench-data | bench-pixel | pretrained | bench-models | bench-evaluation | bench-training | bench-control | bench-play
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control clean
+.PHONY: pretrained demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play clean
 
 # About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
@@ -62,6 +62,10 @@ bench-training: install
 
 bench-control: install
 	$(BIN)/python -m benchmarks.control
+
+# Ten minutes in a browser; for a short one or another predictor see benchmarks/play.py.
+bench-play: install
+	$(BIN)/python -m benchmarks.play
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from acvp.data.policies import Player
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
@@ -230,6 +231,18 @@ def test_a_finished_game_waits_for_a_human_and_not_for_an_agent() -> None:
         one.step()
         numbers.append(one.moment.number)
     assert numbers == [1, 2, 3]
+
+
+def test_an_agent_of_another_game_is_refused_and_the_human_plays_on() -> None:
+    def policy(meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
+        raise UserError("this agent plays another game")
+
+    one = session(policy=policy)
+    with pytest.raises(UserError, match="another game"):
+        one.change_driver()
+    assert one.driver == "human"
+    play_on(one, UP)
+    assert one.moment.action == UP
 
 
 def test_every_reset_is_another_game_and_the_same_one_again_by_seed() -> None:

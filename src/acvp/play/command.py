@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from acvp.data.policies import load_policy
+from acvp.agents.policy import load_any_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.play.cast import gather
@@ -34,7 +34,7 @@ def play(config: PlayConfig, say: Callable[[str], None]) -> None:
 
 def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return what makes a new session; predictors are shared between them."""
-    cast, policy = gather(config.run, config.pretrained), load_policy(config.policy)
+    cast, policy = gather(config.run, config.pretrained), load_any_policy(config.policy)
     store = None if config.data is None else EpisodeStore.open(config.data)
 
     def make() -> Session:

@@ -25,7 +25,7 @@ class PlayConfig:
     data: Path | None = None
     """Store to scrub through; where the game is not installed, the dream starts from its frames."""
     policy: str = "sticky-random"
-    """Who plays when you do not (key m): random, sticky-random, or module:function of your own."""
+    """Who plays when you do not (key m): random, sticky-random, agent:NAME, or module:function of your own."""
     fps: float = 15.0
     """Decisions a second; 15 is real time for Atari. The page can change it."""
     port: int = 8710

@@ -100,14 +100,16 @@ class Session:
         self._timeline.clear()
         seed = self._seed + self._resets
         self._resets += 1
-        self.driver = "human" if self.driver == "recording" else self.driver
-        self._player = self._policy(self.stage.action_meanings, generator("play-agent", seed))
         if self.stage.game is None:
-            frames, actions = self.stage.start(self.context, seed).before(max(self.context, KEPT))
-            self.world, self.moment = None, self._beginning(frames, actions)
-            return
-        self.world = LiveWorld(self.stage.game)
-        self.moment = self._beginning([self.world.reset(seed)], [])
+            self.world = None
+            self.moment = self._beginning(*self.stage.start(self.context, seed).before(max(self.context, KEPT)))
+        else:
+            self.world = LiveWorld(self.stage.game)
+            self.moment = self._beginning([self.world.reset(seed)], [])
+        if self.driver == "recording":
+            self.driver = "human"
+        elif self.driver == "agent":
+            self._hire_agent()
 
     def reground(self) -> None:
         """Let the dream begin again after the real frames; a dream alone goes back to where it began."""
@@ -161,11 +163,14 @@ class Session:
 
     def change_driver(self) -> str | None:
         """Hand over between human and agent, or take over from a recording; return what the player should know."""
-        if self.driver != "recording":
-            self.driver = "agent" if self.driver == "human" else "human"
-            return None
-        self.driver = "human"
-        return self._take_over()
+        if self.driver == "recording":
+            self.driver = "human"
+            return self._take_over()
+        if self.driver == "agent":
+            self.driver = "human"
+        else:
+            self._hire_agent()
+        return None
 
     def pause(self, on: bool) -> None:
         """Stop, or go on."""
@@ -201,6 +206,12 @@ class Session:
     def _enter(self, subject: Subject, stage: Stage) -> None:
         self.stage, self.dreamer = stage, Dreamer(subject)
         self._meters = Meters(subject, stage.frame_shape[:2])
+
+    def _hire_agent(self) -> None:
+        """Let a new agent play; an agent of another game refuses."""
+        self.driver = "human"
+        self._player = self._policy(self.stage.action_meanings, generator("play-agent", self._seed, self._resets))
+        self.driver = "agent"
 
     def _beginning(self, frames: list[Frame], actions: list[int]) -> Moment:
         """Return the first moment after real frames."""

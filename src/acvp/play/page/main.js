@@ -91,7 +91,10 @@ const commands = {
     document.documentElement.style.colorScheme = dark ? "light" : "dark";
     localStorage.setItem("theme", document.documentElement.style.colorScheme);
   },
-  help: () => $("#help").showModal(),
+  help() {
+    $("#help").showModal();
+    $("#help").scrollTop = 0;
+  },
 };
 
 const keys = new Keys((action) => send("hold", { action }), (name, repeated) => commands[name](repeated));

@@ -83,13 +83,17 @@ export class Screen {
       this.meter("wrong", grouped(facts.wrong), `${percent} %, squared error ${facts.error.toFixed(1)}`);
       this.curve();
     }
-    const found = { true: ["found", "good"], false: ["lost", "bad"], null: ["–", ""] }[facts.found];
-    this.meter("object", found[0], facts.found === null ? "not in sight" : "in the dream, near its real place", found[1]);
+    const found = {
+      true: ["found", "near its real place in the dream", "good"],
+      false: ["lost", "not near its real place in the dream", "bad"],
+      null: ["–", "not in sight", ""],
+    };
+    this.meter("object", ...found[facts.found]);
     this.rewards(facts);
   }
 
   ending(facts) {
-    const ends = facts.end === null ? "" : `, ends with ${Math.round(100 * facts.end)} %`;
+    const ends = facts.end === null ? "" : `, game over predicted: ${Math.round(100 * facts.end)} %`;
     return `${(facts.steps / facts.fps).toFixed(1)} s${ends}`;
   }
 

@@ -1,0 +1,84 @@
+"""acvp play from the command line: what cannot work is one line, before anything is served."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acvp.cli import main
+from acvp.models import predictor_files
+from acvp.play.server import free_socket
+from tests.play.dreamers import network
+from tests.play.serving import Client
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a small predictor."""
+    path = tmp_path / "tiny"
+    path.mkdir()
+    for name, data in predictor_files(network()).items():
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--run", "nowhere"], "nowhere: no such folder"),
+        (["--run", "empty"], "cannot be read"),
+        (["--run", "begun"], "no checkpoint yet"),
+        (["--pretrained", "nobody"], "nobody"),
+        (["--run", "a/x", "b/x"], "two predictors are called x"),
+        (["--run", "tiny", "--fps", "0"], "--fps 0"),
+        (["--run", "tiny", "--port", "70000"], "--port 70000"),
+        (["--run", "tiny", "--sessions", "0"], "at least 1"),
+        (["--run", "tiny", "--policy", "clever"], "unknown policy"),
+        (["--run", "tiny", "--data", "nowhere"], "nowhere: no such folder"),
+    ],
+)
+def test_mistakes_get_one_line(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    for name in ("empty", "begun/checkpoints"):
+        (folder.parent / name).mkdir(parents=True)
+    assert main(["play", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def hear_interrupts() -> None:
+    """Undo what a background job inherits: that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
+    with free_socket(18900) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "acvp.cli", "play", "--run", str(folder), "--port", str(port), "--no-browser"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_interrupts) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == f"port {port} is taken\n"
+            address = process.stdout.readline().split()[2]
+            found = int(address.rstrip("/").rpartition(":")[2])
+            assert found > port
+            with Client(found) as page:
+                assert page.text("welcome")["predictors"][0] == "tiny"
+                process.send_signal(signal.SIGINT)
+                assert process.wait(60) == 130
+            assert "Traceback" not in process.stderr.read()
+    with socket.socket() as gone:
+        assert gone.connect_ex(("127.0.0.1", found)) != 0
