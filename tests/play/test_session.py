@@ -8,12 +8,14 @@ import io
 import av
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from acvp.data.policies import Player
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.models import About, MlpConfig, Predictor, build_predictor
 from acvp.play.cast import Cast
 from acvp.play.session import MOST_STEPS, Session
 from acvp.play.worlds import LiveWorld, RecordedWorld
@@ -198,6 +200,36 @@ def test_switching_keeps_the_real_game_and_grounds_the_new_dream() -> None:
         play_on(one, NOOP)
         frames = one.moment.frames
     assert one.moment.number == 8
+
+
+def freeway() -> Predictor:
+    """A small network for Freeway, gray 84×84, with random weights."""
+    config = MlpConfig(actions=3, frame=(84, 84, 1), hidden=(6, 8, 10, 7))
+    predictor = build_predictor(config, torch.Generator().manual_seed(1)).eval()
+    predictor.about = About(env_id="ALE/Freeway-v5", view="gray84", action_meanings=("NOOP", "UP", "DOWN"))
+    return predictor
+
+
+def test_switching_to_another_game_begins_that_game() -> None:
+    one = Session(Cast({"still": StandStill, "freeway": freeway}))
+    play_on(one, RIGHT)
+    one.hold(RIGHT)
+    one.switch("freeway")
+    assert one.stage.env_id == "ALE/Freeway-v5"
+    assert one.moment.number == 0
+    one.step()
+    assert one.moment.action == 0, "a key held for the other game means nothing here"
+    play_on(one, UP, UP, UP)
+    frames = one.moment.frames
+    one.rewind()
+    one.rewind()
+    play_on(one, UP, UP)
+    assert all(map(np.array_equal, frames, one.moment.frames)), "Atari is rewound bit for bit"
+    assert one.moment.reading is not None
+    assert one.every_action().dreams.shape == (3, 84, 84, 1)
+    one.switch("still")
+    assert one.stage.env_id == "acvp/Toy-v0"
+    play_on(one, RIGHT)
 
 
 def test_copy_last_frame_stands_still() -> None:

@@ -85,13 +85,12 @@ class Connection:
         except UserError as error:
             await self._tell(Note(f"not understood: {error}"))
             return
-        stage = session.stage
         if command.name == "hold":
             await self._tell(command.perform(session))
             self._keys.set()
             return
         await self._tell(await self._in_thread(command.perform, session))
-        if command.name == "switch" or session.stage is not stage:
+        if command.name == "switch":
             await self._greet(session)
         self._news.set()
         self._keys.set()

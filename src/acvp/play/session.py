@@ -54,9 +54,8 @@ class Session:
         self.clip: Clip | None = None
         self.world: World | None = None
         self.moment: Moment
+        self._tapped: int | None
         self._policy, self._seed, self._resets = policy, seed, 0
-        self._held = 0
-        self._tapped: int | None = None
         self._timeline: Timeline[tuple[Moment, Any]] = Timeline(rewind_bytes)
         subject = cast.get(cast.first)
         self._enter(subject, open_stage(subject, store))
@@ -143,7 +142,6 @@ class Session:
         self._enter(subject, open_stage(subject, self.store, before))
         self._timeline.clear()  # its dreams are another predictor's
         if self.stage.env_id != before.env_id:
-            self._held = 0
             if before.game is not None:
                 before.game.close()
             self.reset()
@@ -206,6 +204,7 @@ class Session:
     def _enter(self, subject: Subject, stage: Stage) -> None:
         self.stage, self.dreamer = stage, Dreamer(subject)
         self._meters = Meters(subject, stage.frame_shape[:2])
+        self._held, self._tapped = 0, None
 
     def _hire_agent(self) -> None:
         """Let a new agent play; an agent of another game refuses."""
@@ -245,14 +244,7 @@ class Session:
     def _after(self, before: Moment, action: int) -> Moment:
         """Return the moment that an action leads to."""
         if self.world is None:
-            dream = self.dreamer.step(before.dream, action)
-            return replace(
-                before,
-                dream=dream,
-                number=before.number + 1,
-                action=action,
-                dreamed=before.dreamed + (dream.reward or 0),
-            )
+            return self._dreamed_on(before, action)
         step = self.world.step(action)
         frames = (*before.frames, step.frame)[-max(self.context, KEPT) :]
         actions = (*before.actions, action)[-len(frames) + 1 :]
@@ -272,6 +264,11 @@ class Session:
             dreamed=0 if watching else before.dreamed + (dream.reward or 0),
             over=step.terminated or step.truncated,
         )
+
+    def _dreamed_on(self, before: Moment, action: int) -> Moment:
+        """Return the moment that an action leads to where there is no real game."""
+        dream, number = self.dreamer.step(before.dream, action), before.number + 1
+        return replace(before, dream=dream, number=number, action=action, dreamed=before.dreamed + (dream.reward or 0))
 
     def _compare(self, dream: Seen, real: Seen | None) -> Reading | None:
         if real is None or self.world is None:
