@@ -15,7 +15,7 @@ from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.contingency import agreement, contingency_maps, correlation
 from acvp.analysis.different import different_actions, predict_futures, telling_part
 from acvp.analysis.emulator import Emulated
-from acvp.analysis.pictures import SIDE, grid
+from acvp.analysis.pictures import GAP, SIDE, grid
 from acvp.analysis.study import Study, open_study
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
@@ -128,6 +128,16 @@ def test_a_grid_has_crisp_pixels_in_their_places() -> None:
     scale = 84
     assert np.unique(picture[LINE : LINE + scale, SIDE + scale : SIDE + 2 * scale]).tolist() == [200]
     assert np.unique(picture[LINE + scale : LINE + 2 * scale, SIDE : SIDE + scale]).tolist() == [100]
+
+
+def test_many_columns_are_put_below_each_other() -> None:
+    pictures: list[NDArray[np.uint8]] = [np.full((20, 20, 3), 10 + i, np.uint8) for i in range(18)]
+    data = grid([str(i) for i in range(18)], [("first", pictures[:1]), ("all", pictures)])
+    picture = np.array(Image.open(io.BytesIO(data)))
+    down, across = 8 * 20 + GAP, 8 * 20 + GAP
+    for i in range(18):
+        top = LINE + down + (i // 9) * (LINE + down)  # the second band has no row "first"
+        assert (picture[top + 5, SIDE + (i % 9) * across + 5] == 10 + i).all()
 
 
 def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: Subject) -> None:

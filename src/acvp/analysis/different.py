@@ -5,14 +5,14 @@ Shapes: A actions, L decisions, h height, w width and C channels of the view.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from acvp.analysis.movements import ordered
-from acvp.analysis.pictures import action_heads, grid
+from acvp.analysis.pictures import Row, action_heads, grid
 from acvp.analysis.study import Part, Study
 from acvp.errors import UserError
 from acvp.evaluation.futures import Moment, every_action, moments
@@ -78,7 +78,7 @@ def _widened(inside: NDArray[np.int64], size: int) -> slice:
 def _picture(study: Study, moment: Moment, predicted: Pictures, part: tuple[slice, slice]) -> bytes:
     """Return a PNG: a column for each action, for each step a row of true frames above one of predictions."""
     order = ordered(study.actions)
-    rows: list[tuple[str, Sequence[NDArray[np.uint8]]]] = [("last frame", [moment.given[-1][part]])]
+    rows: list[Row] = [("last frame", [moment.given[-1][part]])]
     for step in range(study.config.steps):
         for name, frames in (("true", moment.futures), ("predicted", predicted)):
             rows.append((f"step {step + 1}, {name}", [frames[action, step][part] for action in order]))
