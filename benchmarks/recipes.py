@@ -10,13 +10,15 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from acvp.data.store import EpisodeStore
+from acvp.models import FeedforwardConfig, RecurrentConfig
 from acvp.presets import make_recipe
 from acvp.training.config import TrainConfig
 from acvp.training.optimisers import OptimiserConfig
@@ -43,20 +45,16 @@ def two_phases(recipe: Recipe, share: float, first: dict[str, Any], second: dict
     )
 
 
-def shared(recipe: Recipe) -> Recipe:
-    """The recipe with a transformation that starts as one map for all actions."""
-    return replace(recipe, predictor=replace(recipe.predictor, start="shared"))  # type: ignore[call-arg]
+def started(recipe: Recipe, start: Literal["paper", "shared"]) -> Recipe:
+    """The recipe with a transformation that starts as in appendix A, or as one map for all actions."""
+    assert isinstance(recipe.predictor, FeedforwardConfig | RecurrentConfig)
+    return replace(recipe, predictor=replace(recipe.predictor, start=start))
 
 
-def paper_start(recipe: Recipe) -> Recipe:
-    """The recipe with the transformation of appendix A."""
-    return replace(recipe, predictor=replace(recipe.predictor, start="paper"))  # type: ignore[call-arg]
-
-
-TRIALS = {
+TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "cpu": lambda r: r,
-    "cpu, start paper": paper_start,
-    "cpu, start shared": shared,
+    "cpu, start paper": lambda r: started(r, "paper"),
+    "cpu, start shared": lambda r: started(r, "shared"),
     "cpu, batch 2": lambda r: replace(r, phases=tuple(replace(phase, batch_size=2) for phase in r.phases)),
     "cpu, batch 2, 15 losses": lambda r: replace(
         r, phases=(replace(r.phases[0], batch_size=2, predict=15, context=11), replace(r.phases[1], batch_size=2))
