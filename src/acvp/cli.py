@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
+LINE_SECONDS = 30.0
+"""Between lines of progress where stderr is no terminal."""
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -97,7 +100,9 @@ def run_collect(config: CollectConfig) -> int:
 
         def show(frames: int, size: int) -> None:
             bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
+            told(min(frames, config.frames), config.frames)
 
+        told = _told("recording", "frames", lambda done, total: None)
         store = collect(config, show, load)
     out.print(repr(store), markup=False)
     out.print(f"look at it: acvp data info {config.out}", markup=False)
@@ -351,7 +356,7 @@ def _counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int
     """A bar that counts what is done."""
     with _progress(units) as bar:
         task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield _told(what, units, lambda done, total: bar.update(task, completed=done, total=total))
 
 
 @contextmanager
@@ -362,9 +367,24 @@ def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 
         def begin(name: str) -> Callable[[int, int], None]:
             bar.reset(task, description=name, total=None)
-            return lambda done, total: bar.update(task, completed=done, total=total)
+            return _told(name, "", lambda done, total: bar.update(task, completed=done, total=total))
 
         yield begin
+
+
+def _told(what: str, units: str, show: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """The bar's own function where stderr is a terminal; else one that writes a line every half minute."""
+    if err.is_terminal:
+        return show
+    last = time.monotonic()
+
+    def write(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            err.print(f"{what}: {done:,} of {total:,} {units}".rstrip(), markup=False)
+
+    return write
 
 
 def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
