@@ -32,8 +32,10 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
     env_id = config.env_id or agent.about.env_id
     options = {"max_steps": config.max_steps, "import_module": config.import_module}
     with ExitStack() as stack:
-        count = min(config.plays, config.at_once)
-        games = [stack.enter_context(make_game(env_id, **options)) for _ in range(count)]  # type: ignore[arg-type]
+        games = [stack.enter_context(make_game(env_id, **options))]  # type: ignore[arg-type]
+        agent.check_actions(games[0].action_meanings, games[0].env_id)
+        for _ in range(min(config.plays, config.at_once) - 1):
+            games.append(stack.enter_context(make_game(env_id, **options)))  # type: ignore[arg-type]
         scores = play_games(
             agent, games, plays=config.plays, epsilon=config.epsilon, seed=config.seed, progress=progress
         )

@@ -58,7 +58,6 @@ def play_games(
     agent: Agent, games: Sequence[Game], *, plays: int, epsilon: float, seed: int, progress: Progress = lambda *_: None
 ) -> Scores:
     """Let an agent play `plays` times, as many at once as there are games; a coin of ε before each decision."""
-    agent.check_actions(games[0].action_meanings, games[0].env_id)
     hall = _Hall(games, iter(range(plays)), seed)
     while hall.under_way:
         chosen = agent.act(hall.observations())

@@ -78,7 +78,7 @@ def train_agent(
 
 def _fit(trainer: AgentTrainer) -> int:
     """Train and return the exit code."""
-    display, run, dqn = trainer.display, trainer.run, trainer.dqn
+    display, run = trainer.display, trainer.run
     try:
         if trainer.progress < 1.0:
             _announce(trainer)
@@ -87,10 +87,10 @@ def _fit(trainer: AgentTrainer) -> int:
         display.say(f"acvp: {error}; the last checkpoint is untouched")
         return EXIT_DIVERGED
     except StoppedError as stopped:
-        display.say(f"acvp: stopped by {stopped} at decision {dqn.num_timesteps:,} and saved; the same command goes on")
+        display.say(f"acvp: stopped by {stopped} at decision {trainer.decisions:,} and saved; the same command goes on")
         return stopped.exit_code
     _finish(trainer)
-    display.say(f"finished at decision {dqn.num_timesteps:,}: {run.path / OF_A_RUN}")
+    display.say(f"finished at decision {trainer.decisions:,}: {run.path / OF_A_RUN}")
     return EXIT_DONE
 
 

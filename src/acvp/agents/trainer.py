@@ -28,6 +28,8 @@ from acvp.runs import RunFolder, clock, provenance
 from acvp.seeding import derived_seed
 from acvp.stopping import StoppedError, StopRequest
 
+ENDLESS = sys.maxsize // 2
+"""Decisions that Stable-Baselines3 is asked for: when to stop is decided here."""
 LOG_EVERY = 2_000
 """Decisions between two lines of training."""
 KEPT = 1
@@ -69,8 +71,12 @@ class AgentTrainer:
         self.run, self.display, self.log, self.stop, self.position = run, display, log, stop, position
         self.settings = dqn.settings
         dqn.progress = lambda: self.progress
+        self.decisions = dqn.num_timesteps
+        """At the last look; Stable-Baselines3 goes on for a round after it is told to stop, which does not count."""
+        self.over = False
+        """Whether the budget is used up and the last point of the curve is done."""
         self._ticked = self._saved = time.monotonic()
-        self._logged = dqn.num_timesteps // LOG_EVERY
+        self._logged = self.decisions // LOG_EVERY
 
     @property
     def progress(self) -> float:
@@ -78,25 +84,28 @@ class AgentTrainer:
         return self.settings.progress(self.dqn.num_timesteps, self.position.seconds)
 
     def fit(self) -> None:
-        """Learn until the budget is used up, or until stopped."""
+        """Learn until the budget is used up; raise where the run was stopped before."""
         self._ticked = self._saved = time.monotonic()
-        if self.progress < 1.0:
+        self.over = self.progress >= 1.0
+        if not self.over:
             callback = BetweenRounds(self._look_after)
-            self.dqn.learn(sys.maxsize // 2, callback=callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
-        if self.stop.number and self.progress < 1.0:
+            self.dqn.learn(ENDLESS, callback=callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+        if not self.over:
             raise StoppedError(self.stop.number)
 
     def _look_after(self) -> bool:
         """Log, evaluate and save what is due; return whether to stop."""
+        self.decisions = self.dqn.num_timesteps
         self._tick()
         self._log_if_due()
         while not self.stop.number and self.position.evaluations <= self.progress * self.settings.evaluations:
             self._evaluate()
-        over = self.progress >= 1.0
+        stopping = bool(self.stop.number)
+        self.over = self.progress >= 1.0 and not stopping
         due = time.monotonic() - self._saved >= 60 * self.options.save_minutes
-        if over or due or self.stop.number:
+        if self.over or due or stopping:
             self.save()
-        return over or bool(self.stop.number)
+        return self.over or stopping
 
     def _tick(self) -> None:
         """Take in the time since the last look."""
@@ -106,16 +115,16 @@ class AgentTrainer:
 
     def _log_if_due(self) -> None:
         dqn = self.dqn
-        if dqn.num_timesteps // LOG_EVERY > self._logged:
-            self._logged = dqn.num_timesteps // LOG_EVERY
+        if self.decisions // LOG_EVERY > self._logged:
+            self._logged = self.decisions // LOG_EVERY
             dqn.logger.record("time/seconds", self.position.seconds)
             dqn.dump_logs()
         scores = [one["r"] for one in dqn.ep_info_buffer or ()]
         mean = float(np.mean(scores)) if scores else None
-        self.display.show(self.progress, dqn.num_timesteps, self.position.seconds, mean, dqn.exploration_rate)
+        self.display.show(self.progress, self.decisions, self.position.seconds, mean, dqn.exploration_rate)
 
     def _evaluate(self) -> None:
-        """Add a point to the learning curve and keep the agent if it is the best so far."""
+        """Add a point to the learning curve and keep the agent if none was better."""
         settings, position, dqn = self.settings, self.position, self.dqn
         agent = Agent(dqn.network(), self.about())
         scores = play_games(
@@ -127,11 +136,9 @@ class AgentTrainer:
         )
         position.evaluations += 1
         self._tick()
-        self.log.evaluation(
-            dqn.num_timesteps, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon
-        )
-        self.display.say(f"{dqn.num_timesteps:,} decisions, {clock(position.seconds)}: score {scores}")
-        if position.best is None or scores.mean > position.best:
+        self.log.evaluation(self.decisions, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon)
+        self.display.say(f"{self.decisions:,} decisions, {clock(position.seconds)}: score {scores}")
+        if position.best is None or scores.mean >= position.best:
             position.best = scores.mean
             agent.about = replace(agent.about, score=f"{scores} at ε = {settings.evaluate_epsilon:g} while it learned")
             agent.save(self.run.path / OF_A_RUN)
@@ -143,13 +150,13 @@ class AgentTrainer:
             env_id=self.env.env_id,
             action_meanings=self.env.action_meanings,
             training=f"DQN, preset {settings.name}, seed {self.options.seed}, exploration {settings.exploration}: "
-            f"{dqn.num_timesteps:,} decisions and {dqn._n_updates:,} updates in {clock(self.position.seconds)} "
+            f"{self.decisions:,} decisions and {dqn._n_updates:,} updates in {clock(self.position.seconds)} "
             f"on {provenance()['machine']} ({dqn.device.type})",
         )
 
     def save(self) -> None:
         """Write a checkpoint and prune older ones."""
         files = to_files(self.dqn, self.env, self.position, replay=self.options.save_replay)
-        save_checkpoint(self.run.checkpoints, self.dqn.num_timesteps, files)
+        save_checkpoint(self.run.checkpoints, self.decisions, files)
         prune(self.run.checkpoints, KEPT)
         self._saved = time.monotonic()

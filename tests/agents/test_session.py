@@ -1,0 +1,327 @@
+"""Runs of `acvp agent train`: they learn, stop, go on exactly, and refuse what cannot work."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+
+from acvp.agents import session
+from acvp.agents import settings as presets
+from acvp.agents.agent import load_agent
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.dqn import AcvpDqn
+from acvp.agents.network import NetworkConfig
+from acvp.agents.play import play_games
+from acvp.agents.session import Result, train_agent
+from acvp.agents.settings import DqnSettings
+from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.trainer import AgentTrainer
+from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
+from acvp.envs import make_game
+from acvp.errors import UserError
+from tests.agents.small import SMALL_TOY, TINY
+
+SHORT = DqnSettings(
+    name="smoke", network=TINY, optimiser="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
+    games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
+    decisions=160, evaluations=2, evaluate_plays=1,
+)  # fmt: skip
+"""A run of a moment, in which the replay overflows and plays end."""
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make the preset smoke a moment long, with changes; looks at runs every 2 decisions."""
+    monkeypatch.setattr(session, "EVALUATION_STEPS", 30)
+
+    def use(**changes: Any) -> None:
+        monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, **changes))
+
+    use()
+    return use
+
+
+def run(folder: Path, text: io.StringIO | None = None, **options: Any) -> Result:
+    """Train in this process; what is printed goes to `text`."""
+    usual: dict[str, Any] = {"env_id": SMALL_TOY, "preset": "smoke", "run": folder, "max_steps": 37, "save_minutes": 99}
+    config = AgentTrainConfig(**(usual | options))
+    return train_agent(config, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
+
+
+def stop_at(decision: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process SIGTERM when a run comes to a decision; 0: never."""
+    real = AgentTrainer._look_after
+
+    def look_after(trainer: AgentTrainer) -> bool:
+        if trainer.dqn.num_timesteps == decision:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(trainer)
+
+    monkeypatch.setattr(AgentTrainer, "_look_after", look_after)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Everything that a run came to, apart from times."""
+    checkpoint = newest_good(folder / "checkpoints", print)
+    assert checkpoint is not None
+    state = json.loads(checkpoint.files[STATE_NAME])
+    del state["position"]["seconds"]
+    curve = json.loads((folder / "agent" / "learning-curve.json").read_text())["points"]
+    return {
+        "state": state,
+        "tensors": checkpoint.files[TENSORS_NAME],
+        "replay": checkpoint.files.get(REPLAY_NAME),
+        "agent": (folder / "agent" / "model.safetensors").read_bytes(),
+        "curve": [(point["step"], point["updates"], point["scores"]) for point in curve],
+    }
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A short run that never stopped, and the same one stopped at decision 100."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "EVALUATION_STEPS", 30)
+        patch.setitem(presets.PRESETS, "smoke", lambda: SHORT)
+        run(folder / "whole")
+        stop_at(100, patch)
+        run(folder / "stopped")
+    return folder / "whole", folder / "stopped"
+
+
+def test_it_learns_to_play(tmp_path: Path) -> None:
+    """In seconds: mostly not to be hit, which is the nearest reward."""
+    one_look_a_cell = NetworkConfig(channels=(16, 32), kernels=(10, 3), strides=(10, 1), hidden=128)
+    settings = replace(
+        presets.smoke(), network=one_look_a_cell, discount=0.8, games=8, epsilon_share=0.6, decisions=4_000,
+        evaluations=2, evaluate_plays=8,
+    )  # fmt: skip
+    config = AgentTrainConfig(env_id=SMALL_TOY, preset="smoke", run=tmp_path, save_replay=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "smoke", lambda: settings)
+        result = train_agent(config, Console(file=io.StringIO()))
+    assert result.exit_code == 0
+    games = [make_game(SMALL_TOY) for _ in range(10)]
+    agent = load_agent(tmp_path)
+    learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    assert learned.mean > random.mean + 3 * np.hypot(learned.standard_error, random.standard_error)
+
+
+def test_a_run_leaves_everything_that_is_to_be_known(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = io.StringIO()
+    monkeypatch.setattr("acvp.agents.trainer.LOG_EVERY", 40)
+    assert run(tmp_path, text).exit_code == 0
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    points = [line for line in lines if line["kind"] == "evaluation"]
+    assert [point["step"] for point in points] == [0, 80, 160]
+    trained = [line for line in lines if line["kind"] == "train"]
+    assert [line["step"] for line in trained] == [40, 80, 120, 160]
+    assert {"train/loss", "rollout/ep_rew_mean", "rollout/exploration_rate"} <= trained[-1].keys()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("evaluation/score")] == [0, 80, 160]
+    assert (tmp_path / "agent" / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+    agent = load_agent(tmp_path)
+    assert "160 decisions and 72 updates" in agent.about.training
+    assert "the best of 3 points" in agent.about.training
+    said = text.getvalue()
+    assert "an update every 2 decisions, exploration sticky-random, until 160 decisions" in said
+    assert "finished at decision 160" in said
+
+
+def test_the_best_point_of_the_curve_is_kept(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights: list[bytes] = []
+    scores = iter([1.0, 5.0, 3.0])
+
+    def judge(agent: Any, games: Any, **options: Any) -> Any:
+        weights.append(agent.network.head.bias.numpy(force=True).tobytes())
+        result = play_games(agent, games, **options)
+        for play in result.plays:
+            play.score = next(scores)
+        return result
+
+    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    run(tmp_path)
+    assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[1]
+    assert len(set(weights)) == 3
+
+
+@pytest.mark.parametrize("stops", [[2], [150], [40, 42, 120]], ids=str)
+def test_a_resumed_run_is_the_run_that_never_stopped(
+    tmp_path: Path,
+    done: tuple[Path, Path],
+    short: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    stops: list[int],
+) -> None:
+    text = io.StringIO()
+    for stop in stops:
+        with monkeypatch.context() as patch:
+            stop_at(stop, patch)
+            assert run(tmp_path, text).exit_code == 128 + signal.SIGTERM
+        assert f"stopped by SIGTERM at decision {stop} and saved; the same command goes on" in text.getvalue()
+    assert run(tmp_path, text).exit_code == 0
+    assert f"going on from decision {stops[-1]}" in text.getvalue()
+    assert outcome(tmp_path) == outcome(done[0])
+
+
+def zero(data: bytes, part: str, first: int = 0) -> bytes:
+    """Tensors with one part of them, from its `first` number on, as at the start."""
+    tensors = to_tensors(data, "tensors")
+    for name, each in tensors.items():
+        if name.startswith(part):
+            each.view(-1)[first:] = 0
+    return to_bytes(tensors)
+
+
+SPOILT: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "target network": (TENSORS_NAME, lambda data: zero(data, "policy.q_net_target")),
+    "moments": (TENSORS_NAME, lambda data: zero(data, "moments")),
+    "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
+    "stacks": (TENSORS_NAME, lambda data: zero(data, "stacks")),
+    "rewards": (REPLAY_NAME, lambda data: zero(data, "rewards")),
+    "ends": (REPLAY_NAME, lambda data: zero(data, "ends")),
+    "draws": (REPLAY_NAME, lambda data: zero(data, "counts", 1)),
+    "updates": (STATE_NAME, lambda data: data.replace(b'"_n_calls": ', b'"_n_calls": 1')),
+    "epsilon": (STATE_NAME, lambda data: data.replace(b'"exploration_rate": 0', b'"exploration_rate": 1')),
+    "plays": (STATE_NAME, lambda data: data.replace(b'"number": ', b'"number": 1')),
+    "evaluations": (STATE_NAME, lambda data: data.replace(b'"evaluations": 2', b'"evaluations": 1')),
+}
+
+
+@pytest.mark.parametrize("item", SPOILT)
+def test_every_saved_item_matters(
+    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch, item: str
+) -> None:
+    whole, stopped = done
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    name, spoil = SPOILT[item]
+
+    def spoilt(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
+        checkpoint = newest_good(folder, warn)
+        assert checkpoint is not None
+        changed = spoil(checkpoint.files[name])
+        assert changed != checkpoint.files[name]
+        checkpoint.files[name] = changed
+        return checkpoint
+
+    monkeypatch.setattr(session, "newest_good", spoilt)
+    run(tmp_path)
+    assert outcome(tmp_path) != outcome(whole)
+
+
+def test_without_its_replay_a_run_fills_it_before_it_learns_on(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_at(60, patch)
+        run(tmp_path, save_replay=False)
+    checkpoint = newest_good(tmp_path / "checkpoints", print)
+    assert checkpoint is not None
+    assert REPLAY_NAME not in checkpoint.files
+    before = json.loads(checkpoint.files[STATE_NAME])["counters"]["_n_updates"]
+    learned: list[int] = []
+    monkeypatch.setattr(AcvpDqn, "train", lambda dqn, *args, **options: learned.append(dqn.num_timesteps))
+    assert run(tmp_path, save_replay=False).exit_code == 0
+    assert before > 0
+    assert learned[0] == 60 + SHORT.learning_starts + 2
+
+
+def test_a_finished_run_is_left_alone(tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None]) -> None:
+    shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
+    before, text = outcome(tmp_path), io.StringIO()
+    assert run(tmp_path, text).exit_code == 0
+    assert outcome(tmp_path) == before
+    assert "finished at decision 160" in text.getvalue()
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, short: Callable[..., None]) -> None:
+    short(lr=1e38)
+    text = io.StringIO()
+    assert run(tmp_path, text).exit_code == 1
+    assert "the loss is nan" in text.getvalue() or "the loss is inf" in text.getvalue()
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_the_clock_ends_a_run_and_lets_epsilon_fall(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock on which a round takes a second."""
+    short(decisions=None, minutes=0.5, exploration="random")
+    rates: list[float] = []
+
+    def tick(trainer: AgentTrainer) -> None:
+        trainer.position.seconds = trainer.decisions / 2
+        rates.append(trainer.dqn.exploration_rate)
+
+    monkeypatch.setattr(AgentTrainer, "_tick", tick)
+    assert run(tmp_path).exit_code == 0
+    assert json.loads((tmp_path / "agent" / "learning-curve.json").read_text())["points"][-1]["step"] == 60
+    assert (np.diff(rates) < 1e-9).all()
+    assert [rates[0], rates[-1]] == pytest.approx([1.0, 0.1])
+
+
+def test_games_of_ales_vector_env_begin_anew(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"env_id": "space_invaders", "emulator": "ale"}
+    short(decisions=60)
+    with monkeypatch.context() as patch:
+        stop_at(30, patch)
+        assert run(tmp_path, **options).exit_code == 128 + signal.SIGTERM
+    assert run(tmp_path, **options).exit_code == 0
+    assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 2}, "another config: seed: 1 → 2"),
+        ({"decisions": 99}, r"settings\.decisions: 160 → 99"),
+        ({"exploration": "random"}, r"settings\.exploration: 'sticky-random' → 'random'"),
+        ({"env_id": "toy"}, "env_id: 'acvp-tests/AgentToy-v0' → 'acvp/Toy-v0'"),
+        ({"resume": "never"}, "has begun already"),
+    ],
+)
+def test_a_run_that_was_started_otherwise_is_refused(
+    done: tuple[Path, Path], short: Callable[..., None], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(done[0], **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minutes": 0}, "--minutes 0: more than 0"),
+        ({"replay": -1}, "--replay -1: more than 0"),
+        ({"seed": -1}, "--seed -1"),
+        ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
+        ({"predictor": Path("x")}, "informed-model and --predictor belong together"),
+        ({"exploration": "informed-emulator", "emulator": "ale"}, "choose --emulator own"),
+        ({"games": 3}, "3 games and 2 decisions per update: one must divide the other"),
+        ({"emulator": "ale"}, "runs Atari games only"),
+        ({"env_id": "no-such-game"}, "unknown environment"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_it_begins(
+    tmp_path: Path, short: Callable[..., None], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.settings import PRESETS, DqnSettings, make_settings
+from acvp.errors import UserError
+
+
+def test_the_papers_settings_are_its_own() -> None:
+    """Mnih et al., 2013, section 5."""
+    paper = PRESETS["paper"]()
+    assert (paper.network.channels, paper.network.kernels, paper.network.strides) == ((16, 32), (8, 4), (4, 2))
+    assert paper.network.hidden == 256
+    assert (paper.optimiser, paper.batch_size, paper.replay) == ("rmsprop", 32, 1_000_000)
+    assert (paper.epsilon_first, paper.epsilon_last) == (1.0, 0.1)
+    assert paper.decisions is not None
+    assert paper.epsilon_share * paper.decisions == 1_000_000
+    assert (paper.games, paper.decisions_per_update, paper.return_steps, paper.target_every) == (1, 1, 1, 1)
+
+
+def test_the_cpu_preset_goes_by_the_clock() -> None:
+    cpu = PRESETS["cpu"]()
+    assert (cpu.minutes, cpu.decisions) == (45, None)
+    assert cpu.progress(10**9, 22.5 * 60) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("games", "per_update", "rounds", "updates"), [(1, 4, 4, 1), (8, 4, 1, 2), (4, 4, 1, 1), (2, 8, 4, 1)]
+)
+def test_updates_keep_their_share_of_decisions(games: int, per_update: int, rounds: int, updates: int) -> None:
+    settings = DqnSettings(games=games, decisions_per_update=per_update)
+    assert (settings.rounds_between_updates, settings.updates_of_a_round) == (rounds, updates)
+    assert games * rounds / updates == per_update
+
+
+def test_whatever_ends_first_is_the_progress() -> None:
+    settings = DqnSettings(decisions=100, minutes=1)
+    assert settings.progress(50, 6) == 0.5
+    assert settings.progress(50, 45) == 0.75
+    assert settings.progress(500, 0) == 1
+
+
+def test_the_command_line_changes_a_preset() -> None:
+    def asked(**options: object) -> DqnSettings:
+        return make_settings(AgentTrainConfig(env_id="toy", run=Path(), **options))  # type: ignore[arg-type]
+
+    assert asked() == PRESETS["cpu"]()
+    assert (asked(decisions=7).minutes, asked(decisions=7).decisions) == (None, 7)
+    assert (asked(minutes=7).minutes, asked(preset="paper", minutes=7).decisions) == (7, None)
+    assert asked(exploration="random").exploration == "random"
+    assert (asked(games=4).games, asked(replay=9_000).replay) == (4, 9_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decisions": None}, "a run ends after some decisions or minutes"),
+        ({"games": 3, "decisions_per_update": 2}, "one must divide the other"),
+        ({"replay": 0}, "replay 0: at least 1"),
+        ({"evaluate_plays": 0}, "evaluate_plays 0"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, int | None], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        DqnSettings(**changes)  # type: ignore[arg-type]
