@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import random
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -21,6 +20,7 @@ from acvp.play.connection import IN_FLIGHT, MOST_MESSAGES
 from acvp.play.page_files import page_files
 from acvp.play.server import free_socket, open_page
 from acvp.play.session import Session
+from tests.faults import Trials, counted
 from tests.play.dreamers import UP, player
 from tests.play.serving import PATIENCE, Client, serve, wait_until
 
@@ -103,19 +103,23 @@ def test_its_own_page_may_connect_by_any_of_its_names(port: int) -> None:
         assert knock(port, Host=f"{name}:{port}", Origin=f"http://{name}:{port}") == 101
 
 
-def test_foreign_hosts_get_nothing(port: int) -> None:
-    hosts = foreign_hosts(port)
-    assert len(hosts) >= 20
-    for host in hosts:
+@counted("11 the play server refuses foreign hosts", quick=20, full=20)
+def test_foreign_hosts_get_nothing(trials: Trials, port: int) -> None:
+    def refuses(trial: int, rng: np.random.Generator) -> None:
+        host = foreign_hosts(port)[trial]
         assert get(port, "/", Host=host)[0] in (400, 403), host
         assert knock(port, Host=host, Origin=f"http://{host}") in (400, 403), host
 
+    trials.run(refuses)
 
-def test_foreign_origins_are_refused_before_the_socket_is_accepted(port: int) -> None:
-    origins = foreign_origins(port)
-    assert len(origins) >= 30
-    for origin in origins:
+
+@counted("11 the play server refuses foreign origins before it accepts a socket", quick=30, full=30)
+def test_foreign_origins_are_refused_before_the_socket_is_accepted(trials: Trials, port: int) -> None:
+    def refuses(trial: int, rng: np.random.Generator) -> None:
+        origin = foreign_origins(port)[trial]
         assert knock(port, Origin=origin) == 403, origin
+
+    trials.run(refuses)
     assert knock(port) == 403, "no origin"
     assert get(port, "/", Origin="http://evil.example")[0] == 403
 
@@ -245,16 +249,22 @@ def vanish(port: int) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def test_a_client_that_vanishes_is_cleaned_up(toy_session_maker: Callable[[], Session]) -> None:
-    sessions = Watched(toy_session_maker)
-    with serve(sessions, sessions=1) as port:
-        for number in range(1, 6):
-            vanish(port)
-            wait_until(lambda number=number: sessions.closed == number)  # type: ignore[misc]
+@counted("13 pages that vanish leave nothing in the play server", quick=5, full=1000)
+def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker: Callable[[], Session]) -> None:
+    sessions, process, memory = Watched(toy_session_maker), psutil.Process(), []
+
+    def vanishes(trial: int, rng: np.random.Generator) -> None:
+        vanish(found)
+        wait_until(lambda: sessions.closed == trial + 1)
+        memory.append(process.memory_info().rss)
+
+    with serve(sessions, sessions=1) as found:
+        trials.run(vanishes)
         wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("acvp-play")])
-        with Client(port) as page:
+        with Client(found) as page:
             page.text("welcome")
-    wait_until(lambda: sessions.closed == sessions.made == 6)
+    wait_until(lambda: sessions.closed == sessions.made == trials.count + 1)
+    assert memory[-1] - memory[len(memory) // 5] < 20e6
 
 
 def test_a_session_that_fails_tells_the_page(toy_session_maker: Callable[[], Session]) -> None:
@@ -267,43 +277,30 @@ def test_a_session_that_fails_tells_the_page(toy_session_maker: Callable[[], Ses
             page.socket.recv(PATIENCE)
 
 
-def garbage(draw: random.Random) -> str | bytes:
+def garbage(rng: np.random.Generator) -> str:
     """Return a message that no page sends, or nearly one."""
     names = ["hold", "step", "reset", "switch", "scrub", "fps", "pause", "rewind", "close", "__class__", ""]
-    value: object = draw.choice(
-        [None, True, -1, 0, 3, 10**30, 1e308, "still", "x" * 300, [], {}, [[[[]]]], "\x00", "é"]
-    )
-    message: dict[str, object] = {"do": draw.choice(names)}
-    for field in draw.sample(["action", "name", "episode", "frame", "fps", "on", "steps", "kind"], draw.randint(0, 3)):
-        message[field] = value
-    text = json.dumps(message)
-    return draw.choice([text, text, text[: draw.randint(0, len(text))], "[" * draw.randint(1, 900), f"#{value}", "#"])
+    values: list[object] = [None, True, -1, 0, 3, 10**30, 1e308, "still", "x" * 300, [], {}, [[[]]], "\x00", "é"]
+    value = values[rng.integers(len(values))]
+    fields = rng.permutation(["action", "name", "episode", "frame", "fps", "on", "steps", "kind"])[: rng.integers(4)]
+    text = json.dumps({"do": names[rng.integers(len(names))]} | dict.fromkeys(fields.tolist(), value))
+    cut = text[: rng.integers(len(text))]
+    return [text, text, cut, "[" * int(rng.integers(1, 900)), f"#{value}"[:900], "#"][rng.integers(6)]
 
 
-def fuzz(port: int, count: int, seed: int) -> None:
-    """Send so many bad messages, below the rate at which a page is cut off."""
-    draw = random.Random(seed)
-    with Client(port) as page:
-        page.text("welcome")
-        for sent in range(count):
-            page.socket.send(garbage(draw))
-            if sent % 100 == 99:
-                time.sleep(0.5)
-        page.send("switch", name="nobody to be found")
-        while "nobody to be found" not in page.text("note"):
-            pass
+@counted("12 the play server survives 100 fuzzed messages", quick=2, full=20)
+def test_fuzzed_messages_hurt_nobody(trials: Trials, port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    def survives(trial: int, rng: np.random.Generator) -> None:
+        with Client(port) as page:
+            for _ in range(100):
+                page.socket.send(garbage(rng))
+            page.send("switch", name="nobody to be found")
+            while "nobody to be found" not in page.text("note"):
+                pass
 
-
-def test_fuzzed_messages_hurt_nobody(port: int, capfd: pytest.CaptureFixture[str]) -> None:
-    fuzz(port, 200, seed=1)
+    trials.run(survives)
     with Client(port) as page:
         page.until(lambda facts: facts["number"] > 3)
-    assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.mark.faults
-def test_two_thousand_fuzzed_messages(port: int, capfd: pytest.CaptureFixture[str]) -> None:
-    fuzz(port, 2000, seed=2)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -341,18 +338,3 @@ def test_text_that_is_not_unicode_ends_the_connection_quietly(port: int, capfd: 
             while True:
                 page.socket.recv(PATIENCE)
     assert "Traceback" not in capfd.readouterr().err
-
-
-@pytest.mark.faults
-def test_a_thousand_come_and_go_and_memory_stays(toy_session_maker: Callable[[], Session]) -> None:
-    import psutil
-
-    process, sessions, sizes = psutil.Process(), Watched(toy_session_maker), []
-    with serve(sessions, sessions=4) as port:
-        for number in range(1, 1001):
-            vanish(port)
-            wait_until(lambda number=number: sessions.closed == number)  # type: ignore[misc]
-            if number % 100 == 0:
-                sizes.append(process.memory_info().rss)
-    assert max(sizes[2:]) - sizes[1] < 20e6
-    assert process.num_fds() < 100
