@@ -251,7 +251,8 @@ def vanish(port: int) -> None:
 
 @counted("13 pages that vanish leave nothing in the play server", quick=5, full=1000)
 def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker: Callable[[], Session]) -> None:
-    sessions, process, memory = Watched(toy_session_maker), psutil.Process(), []
+    sessions, process = Watched(toy_session_maker), psutil.Process()
+    memory: list[int] = []
 
     def vanishes(trial: int, rng: np.random.Generator) -> None:
         vanish(found)
