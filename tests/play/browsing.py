@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.play.serving import PATIENCE, wait_until
-
-pytest.importorskip("playwright.sync_api", reason="browser tests need playwright (pip install 'acvp[dev]')")
-from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 720}
