@@ -13,7 +13,7 @@ import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from tyro.conf import subcommand
 
 from acvp.agents.config import (
@@ -390,7 +390,8 @@ def _told(what: str, units: str, show: Callable[[int, int], None]) -> Callable[[
 def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
     """Tables, what should be known about them, and where the files are."""
     for each in tables:
-        table = Table(*each.heads, title=each.title, title_justify="left", title_style="bold", box=SIMPLE)
+        heads = [Column(head, overflow="fold") for head in each.heads]
+        table = Table(*heads, title=each.title, title_justify="left", title_style="bold", box=SIMPLE)
         for row in each.rows:
             table.add_row(*row)
         out.print(table)
