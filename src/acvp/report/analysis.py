@@ -18,10 +18,15 @@ FIGURES: dict[str, tuple[Callable[..., Figure], str]] = {
     "controlled": (controlled_figure, "what the factors that vary with the action explain"),
 }
 PICTURES = (
-    ("controlled-examples", "Action: the factors that vary most with the action alone; Non-Action: all others alone."),
-    ("contingency", "Where the action tells: by the emulator and by the run."),
-    ("different-actions", "Every action's future: the emulator's above the run's."),
+    (
+        "controlled-examples",
+        "Action: the factors that vary most with the action alone; Non-Action: all others.",
+        "wide",
+    ),
+    ("contingency", "Where the action tells: by the emulator and by the run.", "wide"),
+    ("different-actions", "Every action's future: the emulator's above the run's.", "strip"),
 )
+"""How file names begin, what they show, and the look of the figure."""
 
 
 def analysis_section(run: str, analysis: Analysis, themed: Callable[[Any, str], str]) -> str:
@@ -34,17 +39,15 @@ def analysis_section(run: str, analysis: Analysis, themed: Callable[[Any, str], 
     ]
     notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left_out"].items()]
     tables = [markup.table(table) for table in analysis_tables(body)]
-    pictures = [_pictures(analysis, start, caption) for start, caption in PICTURES]
+    pictures = [_pictures(analysis, *picture) for picture in PICTURES]
     return markup.section(f"analysis-{run}", f"What {run} has learned", *notes, *figures, *tables, *pictures)
 
 
-def _pictures(analysis: Analysis, start: str, caption: str) -> str:
+def _pictures(analysis: Analysis, start: str, caption: str, look: str) -> str:
     """Return the PNG files whose names begin so, the first at once and the others folded away."""
     names = [Path(name).name for name in analysis.body["files"] if name.startswith(start) and name.endswith(".png")]
     files = [analysis.folder / "plots" / name for name in names]
     shown = [
-        markup.figure(markup.image(file.read_bytes(), "png", caption), caption, "strip")
-        for file in files
-        if file.exists()
+        markup.figure(markup.image(file.read_bytes(), "png", caption), caption, look) for file in files if file.exists()
     ]
     return "".join(shown[:1]) + (markup.folded("more", "".join(shown[1:])) if len(shown) > 1 else "")
