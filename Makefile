@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-pixel | pretrained | bench-models | bench-evaluation | bench-training | bench-control | bench-play
+# make demo | test | check | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play clean
+.PHONY: pretrained agents demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play clean
 
 # About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
@@ -50,6 +50,10 @@ bench-pixel: install
 # Five games, half an hour of training on two cores each: records, trains, evaluates and packages.
 pretrained: install
 	$(BIN)/python -m benchmarks.pixel
+
+# Five DQN agents, 45 minutes of learning on one core each: trains, judges and packages; stopped, it goes on.
+agents: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.agents
 
 bench-models: install
 	$(BIN)/python -m benchmarks.models

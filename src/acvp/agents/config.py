@@ -33,9 +33,9 @@ class AgentTrainConfig:
     run: Path | None = None
     """Folder of the run; None: runs/{game}__dqn__{seed}__{time}."""
     minutes: float | None = None
-    """Wall-clock minutes, playing, learning, evaluating and saving; None: the preset's length."""
+    """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: the preset's."""
     decisions: int | None = None
-    """Decisions of all games together; None: the preset's length. With --minutes: whatever ends first."""
+    """Decisions of all games together; None: the preset's. With --minutes: whatever ends first."""
     exploration: ExplorationName | None = None
     """What an exploring action is: random; sticky-random: kept for a while; informed-model, informed-emulator: leads
     where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""

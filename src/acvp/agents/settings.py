@@ -57,9 +57,10 @@ class DqnSettings:
     decisions: int | None = 10_000_000
     """Decisions of the run; None: by the clock."""
     minutes: float | None = None
-    """Wall-clock minutes of the run, playing, learning, evaluating and saving; None: by decisions."""
+    """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: by decisions."""
     evaluations: int = 100
-    """Points of the learning curve, evenly over the run; the best of them is the finished agent."""
+    """Points of the learning curve after the first, evenly over the run; the best of them is the finished agent: the
+    highest mean less its standard error, of equals the latest."""
     evaluate_plays: int = 10
     """Plays of each point."""
     evaluate_epsilon: float = 0.05
@@ -108,7 +109,7 @@ def cpu() -> DqnSettings:
     return DqnSettings(
         name="cpu", optimiser="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
         decisions_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",
-        life_ends=True, decisions=None, minutes=45.0, evaluations=12, evaluate_plays=5,
+        life_ends=True, decisions=None, minutes=45.0, evaluations=9, evaluate_plays=10,
     )  # fmt: skip
 
 

@@ -43,11 +43,11 @@ class Position:
     """Where a run is, beyond what the DQN counts itself."""
 
     seconds: float = 0.0
-    """Wall-clock seconds used so far."""
+    """Wall-clock seconds of playing, learning and saving so far."""
     evaluations: int = 0
     """Points of the learning curve that are done."""
     best: float | None = None
-    """Highest mean score of them."""
+    """Highest mean score less its standard error of them."""
     finished: list[dict[str, float]] = field(default_factory=list)
     """Scores (r) and decisions (l) of the last plays."""
 

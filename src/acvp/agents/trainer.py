@@ -135,11 +135,12 @@ class AgentTrainer:
             seed=derived_seed("evaluation", self.options.seed, position.evaluations),
         )
         position.evaluations += 1
-        self._tick()
+        self._ticked = time.monotonic()  # evaluations are not part of the budget
         self.log.evaluation(self.decisions, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon)
         self.display.say(f"{self.decisions:,} decisions, {clock(position.seconds)}: score {scores}")
-        if position.best is None or scores.mean >= position.best:
-            position.best = scores.mean
+        sure = scores.mean - scores.standard_error  # a lucky play raises the mean, and its error too
+        if position.best is None or sure >= position.best:
+            position.best = sure
             agent.about = replace(agent.about, score=f"{scores} at ε = {settings.evaluate_epsilon:g} while it learned")
             agent.save(self.run.path / OF_A_RUN)
 

@@ -1,0 +1,114 @@
+"""make agents: trains a DQN for each of the paper's five games and puts it into the package.
+
+One process, one core, 45 minutes of learning each; then 30 plays, beside 30 random ones. Stopped and started again, it
+goes on where it was. Numbers go to results/agents.json.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import torch
+import tyro
+from rich.console import Console
+
+from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
+from acvp.agents.config import AgentTrainConfig
+from acvp.agents.curve import NUMBERS_NAME, PICTURE_NAME
+from acvp.agents.play import Scores, play_games
+from acvp.agents.session import EVALUATION_STEPS, train_agent
+from acvp.envs import make_game
+from benchmarks.provenance import RESULTS, write_results
+
+GAMES = ("freeway", "seaquest", "space_invaders", "qbert", "ms_pacman")
+EPSILON, AT_ONCE = 0.05, 10
+LARGEST = 3_000_000
+"""Bytes of an agent in the package."""
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentsConfig:
+    """Train, judge and package agents."""
+
+    games: tuple[str, ...] = GAMES
+    """Which ones."""
+    minutes: float = 45.0
+    """Wall-clock minutes of learning each; the learning curve and the last plays take about 6 more."""
+    plays: int = 30
+    """Plays that the score in the card is the mean of."""
+    seed: int = 1
+    """Of training; the plays of the card have seeds of their own."""
+    runs: Path = Path("runs/agents")
+    """Folder of the runs."""
+    package: Path = PRETRAINED
+    """Folder of the finished agents."""
+    results: str = "agents"
+    """Name of the file in results/."""
+
+
+def main(config: AgentsConfig) -> None:
+    """Make every agent asked for."""
+    started = time.monotonic()
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    for game in config.games:
+        run = config.runs / game
+        options = AgentTrainConfig(env_id=game, preset="cpu", minutes=config.minutes, run=run, seed=config.seed)
+        code = train_agent(options, err).exit_code
+        if code:
+            raise SystemExit(code)
+        if not is_packaged(run, config.package / game):
+            row = package(game, run, config)
+            file = RESULTS / f"{config.results}.json"
+            before = json.loads(file.read_text())["agents"] if file.exists() else {}
+            body = {"minutes": config.minutes, "epsilon": EPSILON, "agents": before | {game: row}}
+            command = "make agents" if config == AgentsConfig() else "python -m benchmarks.agents, with options"
+            write_results(config.results, body, command=command, seed=config.seed, started=started)
+            err.print(f"{game}: {row['score']} (random {row['random']})")
+
+
+def is_packaged(run: Path, folder: Path) -> bool:
+    """Whether the agent of a finished run is in the package already."""
+    return folder.is_dir() and load_agent(folder).about.training == load_agent(run).about.training
+
+
+def package(game: str, run: Path, config: AgentsConfig) -> dict[str, Any]:
+    """Write an agent with weights of 16 bits, its card and its learning curve, and return what it scores."""
+    folder = config.package / game
+    agent = load_agent(run)
+    agent.save(run / "packaged", half=True)
+    agent = load_agent(run / "packaged")  # what is judged is what is packaged
+    learned, random = (judge(agent, game, epsilon, config) for epsilon in (EPSILON, 1.0))
+    agent.about = replace(agent.about, score=f"{learned} at ε = {EPSILON:g}; random play: {random}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (NUMBERS_NAME, PICTURE_NAME):
+        shutil.copy(run / OF_A_RUN / name, folder)
+    agent.save(folder, half=True)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    assert size <= LARGEST, f"{folder}: {size:,} bytes"
+    return {"score": str(learned), "random": str(random), "bytes": size, "training": agent.about.training} | {
+        name: {"mean": each.mean, "standard_error": each.standard_error, "scores": [play.score for play in each.plays]}
+        for name, each in (("agent", learned), ("random plays", random))
+    }
+
+
+def judge(agent: Agent, game: str, epsilon: float, config: AgentsConfig) -> Scores:
+    """Let an agent play; with seeds that training never used."""
+    games = [make_game(game, max_steps=EVALUATION_STEPS) for _ in range(min(config.plays, AT_ONCE))]
+    try:
+        return play_games(agent, games, plays=config.plays, epsilon=epsilon, seed=10_000 + config.seed)
+    finally:
+        for each in games:
+            each.close()
+
+
+if __name__ == "__main__":
+    main(tyro.cli(AgentsConfig, description=__doc__))
