@@ -30,7 +30,7 @@ from acvp.errors import UserError
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
 METRICS_NAME = "metrics.jsonl"
-PACKAGES = ("acvp", "torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py")
+PACKAGES = ("acvp", "torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
 
 
 def default_path(env_id: str, model: str, seed: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from gymnasium import spaces
 from stable_baselines3 import DQN
 
 from acvp.agents import config
-from acvp.agents.about import AgentError
+from acvp.agents.about import AgentAbout, AgentError
 from acvp.agents.agent import Agent, load_agent
 from acvp.agents.config import require_stable_baselines3
 from acvp.agents.dqn import AcvpDqn
@@ -95,7 +96,7 @@ def test_a_strategy_chooses_in_predict_and_while_learning() -> None:
     dqn = make_dqn(exploration=strategy)
     assert dqn.predict(FRAMES)[0].tolist() == [3, 3, 3]
     assert dqn.predict(FRAMES[0])[0] == 3
-    best = Agent(dqn.network(), _about()).act(FRAMES)
+    best = Agent(dqn.network(), AgentAbout(env_id=SMALL_TOY, action_meanings=TOY_ACTIONS)).act(FRAMES)
     assert dqn.predict(FRAMES, deterministic=True)[0].tolist() == best.tolist()
     assert [shape for shape, _ in strategy.asked] == [(3, 4, 84, 84), (1, 4, 84, 84)]
     dqn.learn(total_timesteps=40)
@@ -106,14 +107,16 @@ def test_a_strategy_chooses_in_predict_and_while_learning() -> None:
     assert rates[-1] < 0.2
 
 
-def _about() -> Any:
-    from acvp.agents.about import AgentAbout
-
-    return AgentAbout(env_id=SMALL_TOY, action_meanings=TOY_ACTIONS)
-
-
 def test_a_missing_library_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     require_stable_baselines3()
     monkeypatch.setattr(config, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'acvp\[agents\]'"):
         require_stable_baselines3()
+
+
+def test_the_python_of_the_agents_page_runs() -> None:
+    page = Path(__file__).parent.parent.parent / "docs" / "agents.md"
+    _, example = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(example, "agents.md", "exec"), names)  # noqa: S102
+    assert names["dqn"].num_timesteps == 100
