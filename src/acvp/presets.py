@@ -112,8 +112,11 @@ def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
     """Return seconds of training of a small pixel-exact network."""
     sizes: dict[str, Any] = {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
     full = _pixel_cpu(frame, **(sizes | options))
-    first, second = (replace(phase, minutes=None, warmup=10) for phase in full.phases)
-    phases = (replace(first, steps=100, lr=5e-3), replace(second, steps=20, lr=1e-3))
+    first, second = full.phases
+    phases = (
+        replace(first, minutes=None, steps=100, lr=5e-3, warmup=10),
+        replace(second, minutes=None, steps=20, lr=1e-3, warmup=10),
+    )
     return replace(full, name="smoke", phases=phases, evaluate_every=50, horizons=(1, 10))
 
 

@@ -7,10 +7,11 @@ import torch
 
 from acvp.agents import agent as module
 from acvp.agents.about import AgentAbout, AgentError
-from acvp.agents.agent import Agent, load_agent
+from acvp.agents.agent import PRETRAINED, Agent, load_agent, packaged_agents
 from acvp.agents.files import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME
 from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork
 from acvp.durable import seal, unseal
+from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import TINY, TOY_ACTIONS, tiny_agent
 
@@ -91,6 +92,16 @@ def test_agents_are_found_by_name_and_in_runs(tmp_path: Path, monkeypatch: pytes
     assert load_agent(tmp_path / "run").about.env_id == "acvp/Toy-v0"
     with pytest.raises(AgentError, match=r"unknown agent 'pong': the package has freeway; or give the folder"):
         load_agent("pong")
+
+
+def test_agents_of_the_package_are_small_and_whole() -> None:
+    for name in packaged_agents():
+        files = {path.name: path.stat().st_size for path in (PRETRAINED / name).iterdir()}
+        assert {WEIGHTS_NAME, CONFIG_NAME, CARD_NAME, "learning-curve.json", "learning-curve.png"} == files.keys()
+        assert sum(files.values()) <= 3_000_000
+        agent = load_agent(name)
+        with make_game(name) as game:
+            agent.check_actions(game.action_meanings, name)
 
 
 @pytest.mark.parametrize("missing", [WEIGHTS_NAME, CONFIG_NAME])

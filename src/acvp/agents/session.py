@@ -171,10 +171,10 @@ def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env:
 def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> Position:
     """Return where the run is, with the DQN and its games put there."""
     checkpoint = newest_good(run.checkpoints, display.say)
+    run.forget_metrics_after(-1 if checkpoint is None else checkpoint.step)
     if checkpoint is None:
         return Position()
     position = restore(checkpoint, dqn, env)
     forget_after(run.checkpoints, checkpoint.step)
-    run.forget_metrics_after(checkpoint.step)
     display.say(f"going on from decision {checkpoint.step:,}")
     return position

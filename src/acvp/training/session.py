@@ -170,10 +170,10 @@ def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
                 raise UserError(f"{run.path} was trained on {what} ({text}); choose another --data or --run")
     if there.get("store") != wanted["store"]:
         raise UserError(f"{run.path} was trained on another store, or it has changed; choose another --data or --run")
-    if there.get("held_out") != wanted["held_out"]:
-        raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
     if changed:
         raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
+    if there.get("held_out") != wanted["held_out"]:
+        raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
 
 
 def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) -> Predictor:
