@@ -249,9 +249,14 @@ def vanish(port: int) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+def playing() -> set[threading.Thread]:
+    """Return the threads in which sessions play, those of other tests' servers too."""
+    return {each for each in threading.enumerate() if each.name.startswith("acvp-play")}
+
+
 @counted("13 pages that vanish leave nothing in the play server", quick=5, full=1000)
 def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker: Callable[[], Session]) -> None:
-    sessions, process = Watched(toy_session_maker), psutil.Process()
+    sessions, process, before = Watched(toy_session_maker), psutil.Process(), playing()
     memory: list[int] = []
 
     def vanishes(trial: int, rng: np.random.Generator) -> None:
@@ -261,7 +266,7 @@ def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker:
 
     with serve(sessions, sessions=1) as found:
         trials.run(vanishes)
-        wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("acvp-play")])
+        wait_until(lambda: not playing() - before)
         with Client(found) as page:
             page.text("welcome")
     wait_until(lambda: sessions.closed == sessions.made == trials.count + 1)
