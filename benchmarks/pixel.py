@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
 from rich.console import Console
 
@@ -75,7 +76,8 @@ def make(game: str, config: PretrainConfig) -> None:
     if code:
         raise SystemExit(code)
     body = evaluate(run, stores / game, test.out, config.windows)
-    keep(body, run, RESULTS / "pixel" / f"{game}-{config.minutes:g}")
+    minutes = config.minutes * torch.get_num_threads()
+    keep(body, run, RESULTS / "pixel" / f"{game}-{minutes:g}-core-minutes")
     if config.package:
         package(run, body, PACKAGED / game)
 
