@@ -16,8 +16,8 @@ from acvp.training.trainer import Trainer
 
 TIMED_STEPS = 2
 """After one that is not timed, in which libraries choose their kernels."""
-COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2}
-"""Tensors of a parameter's size that each optimiser keeps."""
+COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2, "muon": 2}
+"""Tensors of a parameter's size that each optimiser keeps, at most."""
 
 
 def rehearse(trainer: Trainer) -> list[str]:
