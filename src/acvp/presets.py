@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 from acvp.data.colours import colours_of
+from acvp.data.motions import motions_of
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
@@ -36,9 +37,11 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     gray = of_paper if config.view == "auto" else config.view == "gray84"
     view = "gray84" if gray else "rgb"
     options: dict[str, Any] = {"actions": len(info.action_meanings), "outcome_heads": config.outcome_heads}
+    frame = get_view(view).shape(info.frame_shape)
     if config.model == "pixel":
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
-    recipe = PRESETS[config.preset](config.model, get_view(view).shape(info.frame_shape), **options)
+        options["motions"] = motions_of(store, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+    recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
 

@@ -41,7 +41,7 @@ def pixel_predictor() -> PixelPredictor:
         for name, weight in predictor.named_parameters():
             if ".action." in name or ".second." in name or name.startswith("head."):
                 weight.normal_(generator=seeded(len(name)))
-        predictor.bonus.zero_()
+        predictor.copy.bias.zero_()
     return predictor
 
 

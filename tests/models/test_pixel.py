@@ -14,13 +14,14 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.pixel import PixelState
+from acvp.models.pixel import NEVER, NO_PIXEL, PixelState, options_loss
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
 CONFIG = PixelConfig(
-    actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1)
-)
+    actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
+    motions=((0, 0), (2, 0), (-1, 3)),
+)  # fmt: skip
 
 
 def make(config: PixelConfig = CONFIG, seed: int = 1) -> PixelPredictor:
@@ -29,7 +30,6 @@ def make(config: PixelConfig = CONFIG, seed: int = 1) -> PixelPredictor:
     with torch.no_grad():
         for weight in predictor.parameters():
             weight.copy_(torch.randn(weight.shape, generator=seeded(seed)) * 0.3)
-        predictor.bonus.fill_(0.5)
     predictor.normaliser.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
     return predictor.eval()
 
@@ -129,10 +129,15 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
     for row in range(len(frames)):
         for y in range(frames.shape[-2]):
             for x in range(frames.shape[-1]):
-                logits = predictor.head(features[row, :, y // cell, x // cell]).view(-1, count)
-                own = logits[(y % cell) * cell + x % cell].clone()
-                own[state.classes[row, y, x]] += predictor.bonus
-                total = total - own.log_softmax(0)[target[row, y, x]]
+                here = features[row, :, y // cell, x // cell]
+                own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
+                weights = own.exp()
+                for motion, (down, right) in zip(predictor.copy(here), CONFIG.motions, strict=True):
+                    from_y, from_x = y - down, x - right
+                    if 0 <= from_y < frames.shape[-2] and 0 <= from_x < frames.shape[-1]:
+                        colour = state.classes[row, from_y, from_x]
+                        weights = weights + functional.one_hot(colour, count) * (own[colour] + motion).exp()
+                total = total - (weights[target[row, y, x]] / weights.sum()).log()
     return total / len(frames)
 
 
@@ -143,6 +148,38 @@ def test_the_loss_is_the_cross_entropy_of_every_pixel() -> None:
     loss = predictor.train()(frames, actions, predict=1).frame_loss
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
+
+
+def test_a_motion_moves_what_is_there() -> None:
+    """Sure of the motion 3 down, 1 right, the predictor moves the frame; nothing comes from outside."""
+    predictor = PixelPredictor(replace(CONFIG, motions=((0, 0), (3, 1))), seeded(0)).eval()
+    torch.nn.init.zeros_(predictor.copy.bias)
+    predictor.copy.bias.data[1] = 9.0
+    frames, actions = window(predictor, 1)
+    state = predictor.observe(frames[:, :3])
+    moved = predictor.predict(state, actions[:, -1])[1].classes
+    assert torch.equal(moved[:, 3:, 1:], state.classes[:, :-3, :-1])
+    assert torch.equal(moved[:, :3], state.classes[:, :3])
+    assert torch.equal(moved[:, :, :1], state.classes[:, :, :1])
+
+
+def test_the_loss_has_the_gradient_that_it_says() -> None:
+    draw = seeded(5)
+    own = torch.randn(3, 4, 5, generator=draw, dtype=torch.float64, requires_grad=True)
+    motion = (3 * torch.randn(3, 3, generator=draw, dtype=torch.float64)).requires_grad_()
+    moved, wanted = torch.randint(0, 6, (3, 4, 3), generator=draw), torch.randint(0, 5, (3, 4), generator=draw)
+    wanted[0, 1] = NO_PIXEL
+    assert torch.autograd.gradcheck(lambda o, m: options_loss(o, m, moved, wanted), (own, motion))
+
+
+def test_the_loss_bears_logits_that_no_exponential_does() -> None:
+    own = torch.tensor([[[500.0, -500.0]]], requires_grad=True)
+    motion = torch.tensor([[300.0, -300.0]], requires_grad=True)
+    moved = torch.tensor([[[1, 0]]])
+    for wanted, expected in ((0, 0.0), (1, 700.0)):
+        loss = options_loss(own, motion, moved, torch.tensor([[wanted]]))
+        torch.testing.assert_close(loss, torch.tensor([expected]))
+        assert all(each.isfinite().all() for each in torch.autograd.grad(loss.sum(), (own, motion)))
 
 
 def test_still_cells_are_sampled_without_bias() -> None:
@@ -174,7 +211,7 @@ def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
 
 def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
     predictor = PixelPredictor(replace(CONFIG, palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)).eval()
-    torch.nn.init.zeros_(predictor.bonus)
+    torch.nn.init.constant_(predictor.copy.bias, NEVER)
     frames = predictor.normaliser.to_float(torch.zeros(1, 3, 100, 100, 3, dtype=torch.uint8))
     draws = []
     for seed in (1, 1, 2):
@@ -205,6 +242,12 @@ def test_a_predictor_survives_its_files() -> None:
         ({"palette": ((0, 0),)}, "of 3 values"),
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
+        ({"motions": ()}, "the first"),
+        ({"motions": ((1, 0),)}, "the first"),
+        ({"motions": ((0, 0), (1, 0), (1, 0))}, "different"),
+        ({"motions": ((0, 0), (18, 0))}, "less than a frame's sides"),
+        ({"motions": ((0, 0), (1,))}, "down, right"),
+        ({"motions": tuple((y, x) for y in range(9) for x in range(9))}, "1 to 64"),
     ],
 )
 def test_bad_configurations(change: dict[str, object], message: str) -> None:

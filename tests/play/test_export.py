@@ -32,7 +32,15 @@ NETWORK: dict[str, Any] = {
 SIZES: dict[str, dict[str, Any]] = {
     "feedforward": NETWORK,
     "recurrent": NETWORK | {"context": 3, "outcome_heads": False},
-    "pixel": {"palette": PALETTE, "context": 4, "channels": (8, 12), "blocks": (1, 1), "embedding": 4, "cell": 5},
+    "pixel": {
+        "palette": PALETTE,
+        "context": 4,
+        "channels": (8, 12),
+        "blocks": (1, 1),
+        "embedding": 4,
+        "cell": 5,
+        "motions": ((0, 0), (2, -1), (0, 3)),
+    },
     "copy-last-frame": {},
 }
 
@@ -45,7 +53,7 @@ def small(kind: str) -> Predictor:
     for weight in predictor.parameters():
         weight.data += 0.1 * torch.randn(weight.shape, generator=draw)
     if isinstance(predictor, PixelPredictor):
-        predictor.bonus.data.fill_(0.5)  # so that pixels do change
+        predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3]))  # so that pixels do change
     predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
     return predictor
 

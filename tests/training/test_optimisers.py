@@ -7,9 +7,11 @@ from math import sqrt
 import pytest
 import torch
 from torch import nn
+from torch.optim import AdamW
 
+from acvp.checkpoint import optimiser_tensors, restore_optimiser
 from acvp.errors import UserError
-from acvp.training.optimisers import GravesRmsprop, OptimiserConfig, make_optimiser, set_learning_rate
+from acvp.training.optimisers import GravesRmsprop, OptimiserConfig, make_optimiser, orthogonal, set_learning_rate
 
 
 def test_graves_rmsprop_by_hand() -> None:
@@ -71,6 +73,89 @@ def test_biases_learn_at_twice_the_rate() -> None:
 def test_weight_decay_spares_biases() -> None:
     optimiser = make_optimiser(OptimiserConfig(kind="adamw", weight_decay=0.1), nn.Linear(2, 1))
     assert [group["weight_decay"] for group in optimiser.param_groups] == [0.1, 0.0]
+
+
+@pytest.mark.parametrize("shape", [(16, 40), (40, 16), (24, 24)])
+def test_orthogonal_keeps_directions_and_evens_out_sizes(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, _ = torch.linalg.qr(torch.randn(shape[0], 16, generator=generator))
+    right, _ = torch.linalg.qr(torch.randn(shape[1], 16, generator=generator))
+    sizes = torch.linspace(0.1, 7.0, 16)
+    result = orthogonal(left @ torch.diag(sizes) @ right.T)
+    inside = left.T @ result @ right
+    assert (inside.diagonal() > 0.6).all()
+    assert (inside.diagonal() < 1.3).all()
+    torch.testing.assert_close(left @ torch.diag(inside.diagonal()) @ right.T, result, rtol=0, atol=1e-4)
+
+
+def test_orthogonal_is_newton_schulz_step_by_step() -> None:
+    matrix = torch.randn(20, 90, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    plain = matrix / matrix.norm()
+    for _ in range(5):
+        square = plain @ plain.T
+        plain = 3.4445 * plain - 4.7750 * square @ plain + 2.0315 * square @ square @ plain
+    torch.testing.assert_close(orthogonal(matrix), plain, rtol=1e-6, atol=1e-6)
+    assert torch.isfinite(orthogonal(torch.zeros(3, 5))).all()
+
+
+class Inner(nn.Module):
+    """Layers of every sort that Muon tells apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Conv2d(16, 32, 3)
+        self.thin = nn.Linear(32, 15)
+        self.place = nn.Parameter(torch.zeros(20, 20))
+        self.head = nn.Linear(32, 40)
+
+
+def test_muon_takes_inner_matrices_and_leaves_the_rest_to_adamw() -> None:
+    network = Inner()
+    matrices, others, biases = make_optimiser(OptimiserConfig(kind="muon", weight_decay=0.1), network).param_groups
+    assert [id(w) for w in matrices["params"]] == [id(network.wide.weight)]
+    assert {id(w) for w in others["params"]} == {id(network.thin.weight), id(network.place), id(network.head.weight)}
+    assert (matrices["weight_decay"], others["weight_decay"], biases["weight_decay"]) == (0.1, 0.1, 0.0)
+
+
+def test_muon_steps_by_as_much_as_adamw() -> None:
+    """Both move a weight by about 0.2 learning rates in the root mean square, against the gradient."""
+    network = Inner()
+    optimiser = make_optimiser(OptimiserConfig(kind="muon", weight_decay=0.01), network)
+    set_learning_rate(optimiser, 1e-3)
+    generator = torch.Generator().manual_seed(2)
+    matrix, before = network.wide.weight, network.wide.weight.detach().clone()
+    plain = nn.Parameter(network.head.weight.detach().clone())
+    reference = AdamW([plain], lr=1e-3, weight_decay=0.01)
+    gradient = torch.randn(matrix.shape, generator=generator)
+    for step in range(1, 4):
+        matrix.grad = gradient.clone()
+        network.head.weight.grad = torch.randn(40, 32, generator=generator)
+        plain.grad = network.head.weight.grad.clone()
+        optimiser.step()
+        reference.step()
+        change = (matrix.detach() - before * (1 - 1e-5) ** step) / 1e-3
+        assert 0.15 * step < change.square().mean().sqrt() < 0.25 * step
+        assert (change * gradient).sum() < 0
+    torch.testing.assert_close(network.head.weight, plain)
+
+
+def test_muon_goes_on_as_if_never_stopped() -> None:
+    gradients = torch.randn(4, 32, 16, 3, 3, generator=torch.Generator().manual_seed(3))
+    networks = [Inner(), Inner()]
+    networks[1].load_state_dict(networks[0].state_dict())
+    optimisers = [make_optimiser(OptimiserConfig(kind="muon"), network) for network in networks]
+    for number, gradient in enumerate(gradients):
+        if number == 2:
+            moments = {name: tensor.clone() for name, tensor in optimiser_tensors(optimisers[1]).items()}
+            optimisers[1] = make_optimiser(OptimiserConfig(kind="muon"), networks[1])
+            restore_optimiser(optimisers[1], moments)
+        for network, optimiser in zip(networks, optimisers, strict=True):
+            set_learning_rate(optimiser, 1e-2)
+            network.wide.weight.grad = gradient.clone()
+            network.place.grad = gradient[:20, 0, 0, 0, None].expand(20, 20).clone()
+            optimiser.step()
+    assert torch.equal(networks[0].wide.weight, networks[1].wide.weight)
+    assert torch.equal(networks[0].place, networks[1].place)
 
 
 @pytest.mark.parametrize("wrong", [{"bias_rate": 0.0}, {"kind": "adam", "weight_decay": 0.1}])

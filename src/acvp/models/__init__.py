@@ -1,7 +1,7 @@
 """The paper's section 3: predictors behind one interface; tensors only, nothing else of acvp."""
 
 from acvp.models.about import About
-from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory
+from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory, without_denormals
 from acvp.models.baselines import (
     CopyLastFrame,
     CopyLastFrameConfig,
@@ -63,4 +63,5 @@ __all__ = [
     "rollout",
     "squared_error_loss",
     "unroll",
+    "without_denormals",
 ]

@@ -2,15 +2,16 @@
 
 The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
 and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
-a cell's features into logits of N colours for each of its pixels; the colour that a pixel has now gets a bonus.
+a cell's features into logits of N colours for each of its pixels, and another into one logit for each of S motions: a
+pixel has the colour of its own choice, or that of the pixel which the motion brings to its place.
 
 Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
-h, w cells of the grid, q = p·p pixels of a cell.
+S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
 """
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,9 @@ NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
+MAX_MOTIONS = 64
+NEVER = -1e4
+"""Logit of what cannot be: a colour from outside the frame."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -49,6 +53,8 @@ class PixelConfig:
     """Number of actions, or length of a continuous action vector."""
     palette: Palette
     """The colours, each of as many values 0..255 as a frame has channels."""
+    motions: tuple[tuple[int, int], ...] = ((0, 0),)
+    """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
     quantised: bool = False
     """Whether the colours stand for similar ones too: a game of over 256 colours."""
     frame: FrameShape = (210, 160, 3)
@@ -77,6 +83,7 @@ class PixelConfig:
         require_whole(
             actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
         )
+        _require_motions(self.motions, self.frame)
         if not self.channels or len(self.channels) != len(self.blocks):
             raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
         for size in (*self.channels, *self.blocks):
@@ -105,10 +112,13 @@ class PixelPredictor(Predictor):
 
     ::
 
-        x_t-15:t ── conv 5×5/5 ── concat ── linear ──(+)── + place ── U-Net ── h ── linear ── + bonus of x_t ── x_t+1
-        3×210×160    16×42×32    256×42×32          │      64×42×32     │     64   25·N per cell            3×210×160
-        x_t ──────── conv 5×5/5 ────────────────────┘             a_t ──┘
+        x_t-15:t ── conv 5×5/5 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
+        3×210×160    16×42×32    256×42×32          │      64×42×32     │     64  │  25·N per cell      │  3×210×160
+        x_t ──────── conv 5×5/5 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
+                                                                                     S per cell, of x_t
     """
+
+    _source: Tensor
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -122,7 +132,10 @@ class PixelPredictor(Predictor):
         self.place = nn.Parameter(torch.zeros(*config.grid, first))
         self.unet = ActionUnet(config.channels, config.blocks, config.actions, generator)
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
-        self.bonus = nn.Parameter(torch.full((), START_ODDS + log(len(config.palette))))
+        self.copy = linear(first, len(config.motions), generator, bound=0.0)
+        nn.init.zeros_(self.copy.bias)
+        self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
+        self.register_buffer("_source", _sources(config), persistent=False)
         self.heads = _heads(config, generator) if config.outcome_heads else None
         self.temperature = 0.0
         self.generator: torch.Generator | None = None
@@ -236,45 +249,56 @@ class PixelPredictor(Predictor):
     def _choose(self, features: Tensor, now: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of features (N, F, h, w) after frames of classes ``now``."""
         rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        before = self._class_cells(now).flatten(0, 1)  # (N·h·w, q)
+        moved = self._padded_now(now)[:, self._source].flatten(0, 1)  # (N·h·w, q, S)
+        own, copied = self._options(rows, moved)
         if self.temperature:
-            logits = self._logits(rows, before)
-            noise = torch.empty_like(logits).exponential_(generator=self.generator).log_()
-            chosen = (logits / self.temperature - noise).argmax(-1)  # Gumbel: its arg-max is a draw
-        else:
-            logits = self.head(rows).unflatten(1, (before.shape[1], -1))  # (N·h·w, q, N)
-            best, chosen = logits.max(-1)
-            stay = before.clamp(min=0)
-            chosen = torch.where(logits.gather(2, stay[..., None])[..., 0] + self._bonus() >= best, stay, chosen)
-        return self._class_frame(chosen.view(len(now), -1, before.shape[1]))
+            own, copied = (self._noisy(options) for options in (own, copied))
+        best, chosen = own.max(-1)
+        best_copied, motion = copied.max(-1)
+        chosen = torch.where(best_copied >= best, moved.gather(2, motion[..., None])[..., 0], chosen)
+        return self._class_frame(chosen.view(len(now), -1, moved.shape[1]))
 
-    def _logits(self, rows: Tensor, now: Tensor) -> Tensor:
-        """Return logits (n, q, N) of cells with features (n, F), whose pixels have classes ``now`` (n, q)."""
-        logits: Tensor = self.head(rows).unflatten(1, (now.shape[1], -1))
-        bonus = self._bonus().to(logits.dtype).expand(now.shape)[..., None]
-        return logits.scatter_add(2, now.clamp(min=0)[..., None], bonus)
+    def _options(self, rows: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits of choosing each colour (n, q, N) and of copying each of colours ``moved`` (n, q, S).
 
-    def _bonus(self) -> Tensor:
-        return self.bonus.clamp(min=0.0)
+        To copy a colour is as likely as the motion is for the cell and the colour for the pixel: the sum of logits.
+        """
+        own: Tensor = self.head(rows).unflatten(1, (moved.shape[1], -1))
+        colours = own.shape[2]
+        copied = own.gather(2, moved.clamp(max=colours - 1)) + self.copy(rows)[:, None]
+        return own, copied.where(moved < colours, NEVER)
+
+    def _noisy(self, options: Tensor) -> Tensor:
+        """Return options of which the largest is a draw from their probabilities (Gumbel)."""
+        noise = torch.empty_like(options).exponential_(generator=self.generator).log_()
+        return options / self.temperature - noise
 
     def _loss(self, features: Tensor, now: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W), summed over pixels, averaged over rows.
 
         Counted in cells that move or touch one that does, and with its weight in one of `still` others; which of them
-        follows from the target, so that a run can be repeated.
+        follows from the target, so that a run can be repeated. Chosen or copied, a colour's probabilities add up.
         """
         before, after = self._class_cells(now), self._class_cells(target)  # (N, h·w, q)
-        moved = (before != after).any(-1).view(-1, 1, *self.pixel_config.grid)
-        near = functional.max_pool2d(moved.float(), 3, 1, 1).flatten(1).bool()  # (N, h·w)
+        changed = (before != after).any(-1).view(-1, 1, *self.pixel_config.grid)
+        near = functional.max_pool2d(changed.float(), 3, 1, 1).flatten(1).bool()  # (N, h·w)
         still = self.pixel_config.still
         number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
-        chosen = (near | (number % still == 0)).flatten()
-        weight = torch.where(near, 1.0, float(still)).flatten()[chosen]  # (n,)
-        rows = features.permute(0, 2, 3, 1).flatten(0, 2)[chosen]
-        logits = self._logits(rows, before.flatten(0, 1)[chosen])  # (n, q, N)
-        wanted = after.flatten(0, 1)[chosen]
-        each = functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="none")
-        return (each.view_as(wanted).sum(1) * weight).sum() / len(features)
+        row, cell = (near | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
+        weight = torch.where(near[row, cell], 1.0, float(still))
+        padded = self._padded_now(now)
+        moved = padded.flatten()[self._source[cell] + (row * padded.shape[1])[:, None, None]]  # (n, q, S)
+        rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
+        own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
+        each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
+        return (each * weight).sum() / len(features)
+
+    def _padded_now(self, now: Tensor) -> Tensor:
+        """Return classes (N, H, W) with a border of none, as rows that `_source` points into."""
+        border = _reach(self.pixel_config)
+        none = len(self.pixel_config.palette)
+        padded: Tensor = functional.pad(self._padded(now, none), (border,) * 4, value=none)
+        return padded.flatten(1)
 
     def _classes(self, frames: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of normalised frames (N, C, H, W)."""
@@ -309,6 +333,84 @@ class PixelPredictor(Predictor):
         if not (height % cell or width % cell):
             return images
         return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
+
+
+def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+    """Return −log of the probability of the wanted colours (n, q), summed over a cell's pixels, (n,).
+
+    Takes the logits of colours (n, q, N) and of motions (n, S), and the colours (n, q, S) that each motion brings.
+    """
+    loss: Tensor = _OptionsLoss.apply(own, motion, moved, wanted)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _OptionsLoss(torch.autograd.Function):
+    """A colour may be chosen or copied, and its probabilities add up.
+
+    A colour's options are its own, o, and for each motion that brings it, o + m. With Z = Σ e^o + Σ e^(o + m) the
+    wanted colour has probability e^o (1 + Σ e^m) / Z, the sum in brackets over the motions that bring it. The gradient
+    is worked out along with the loss, in place, in fewer passes than autograd takes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+        """Return the loss, and keep its gradient."""
+        colours = own.shape[2]
+        real = wanted != NO_PIXEL
+        at = wanted.clamp(min=0)[..., None]
+        source = moved.clamp(max=colours - 1)
+        right = own.gather(2, at)
+        copied = own.gather(2, source).add_(motion[:, None]).masked_fill_(moved == colours, -torch.inf)
+        highest = torch.maximum(own.amax(2, keepdim=True), copied.amax(2, keepdim=True))
+        share, copied = (own - highest).exp_(), copied.sub_(highest).exp_()
+        total = share.sum(2, keepdim=True) + copied.sum(2, keepdim=True)  # Z, over e^highest
+        brings = motion[:, None].expand_as(copied).masked_fill(moved != at, -torch.inf)
+        top = brings.amax(2, keepdim=True).clamp_(min=0)
+        brings = brings.sub_(top).exp_()
+        bracket = brings.sum(2, keepdim=True) + (-top).exp()  # over e^top
+        loss = total.log() + highest - right - bracket.log() - top
+        share, copied = (part.mul_(real[..., None] / total) for part in (share, copied))
+        brings = brings.mul_(real[..., None] / bracket)
+        of_motion = copied.sum(1) - brings.sum(1)
+        share.scatter_add_(2, source, copied)
+        share.scatter_add_(2, at, -real[..., None].to(share.dtype))
+        ctx.save_for_backward(share, of_motion)
+        return loss[..., 0].where(real, 0.0).sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Return the gradients of the logits."""
+        of_own, of_motion = ctx.saved_tensors
+        (gradient,) = gradients
+        return of_own * gradient[:, None, None], of_motion * gradient[:, None], None, None
+
+
+def _require_motions(motions: tuple[tuple[int, int], ...], frame: FrameShape) -> None:
+    within = all(
+        len(motion) == 2 and all(type(way) is int and abs(way) < side for way, side in zip(motion, frame, strict=False))
+        for motion in motions
+    )
+    if not within or motions[:1] != ((0, 0),) or not len(set(motions)) == len(motions) <= MAX_MOTIONS:
+        raise ConfigError(
+            f"motions are {str(motions)[:200]}; they must be 1 to {MAX_MOTIONS} different ones of less than a frame's "
+            "sides (down, right), the first (0, 0)"
+        )
+
+
+def _reach(config: PixelConfig) -> int:
+    """Return the longest way of a motion along either side."""
+    return max(abs(way) for motion in config.motions for way in motion)
+
+
+def _sources(config: PixelConfig) -> Tensor:
+    """Return where in a padded, flattened frame each motion finds the colour of each cell's pixels, (h·w, q, S)."""
+    (rows, columns), cell, border = config.grid, config.cell, _reach(config)
+    width = columns * cell + 2 * border
+    with torch.device("cpu"):  # what meta tensors cannot hold
+        down = torch.arange(rows * cell).view(rows, 1, cell, 1) + border
+        right = torch.arange(columns * cell).view(1, columns, 1, cell) + border
+        here = (down * width + right).reshape(rows * columns, cell * cell, 1)
+        return here - torch.tensor([y * width + x for y, x in config.motions])
 
 
 def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:

@@ -61,7 +61,8 @@ class Display:
     def held_out(self, step: int, report: HeldOutReport) -> None:
         """Print a held-out evaluation beside copy-last-frame."""
         errors = "  ".join(f"{h}-step {e:.3f} (copy-last {report.copy_last[h]:.3f})" for h, e in report.error.items())
-        self.say(f"step {step:,}: held-out error  {errors}")
+        wrong = "  ".join(f"{h}-step {w:,.1f} (copy-last {report.copy_wrong[h]:,.1f})" for h, w in report.wrong.items())
+        self.say(f"step {step:,}: held-out " + (f"wrong pixels  {wrong}" if wrong else f"error  {errors}"))
 
     def _text(self, report: StepReport, left: float | None) -> str:
         time_left = "" if left is None else f"  {clock(left)} left"

@@ -3,6 +3,7 @@
 Two units, both from the prediction as the network gives it (neither clamped nor rounded), averaged over the windows:
 ``error`` is the squared error of (pixel − mean)/scale summed over the pixels and channels of a frame, the paper's;
 ``mse`` is the squared error in pixel values 0..255, per pixel and channel: error · scale² / (H·W·C).
+Where a predictor names a colour for each pixel, ``wrong`` is the number of pixels of another colour than the true one.
 
 Shapes: B windows, T real frames, C channels, H height, W width.
 """
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.windows import WindowBatch
-from acvp.models import Predictor, imagine
+from acvp.models import PixelPredictor, Predictor, imagine
 from acvp.training.batches import to_float
 
 STRIP_COLUMNS = 8
@@ -35,6 +36,10 @@ class HeldOutReport:
     """The same of repeating the last real frame."""
     mse: dict[int, float]
     """Squared error per pixel in 0..255."""
+    wrong: dict[int, float]
+    """Wrong pixels of a frame; empty where predictions are real numbers."""
+    copy_wrong: dict[int, float]
+    """The same of repeating the last real frame."""
     score: float
     """Mean of the error over all steps up to the longest horizon: what patience and the best checkpoint go by."""
     strip: NDArray[np.uint8]
@@ -43,6 +48,8 @@ class HeldOutReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as JSON can hold them."""
         parts = {"error": self.error, "copy_last": self.copy_last, "mse": self.mse}
+        if self.wrong:
+            parts |= {"wrong": self.wrong, "copy_wrong": self.copy_wrong}
         named = {name: {str(h): value for h, value in values.items()} for name, values in parts.items()}
         return named | {"score": self.score}
 
@@ -64,19 +71,27 @@ class HeldOut:
         actions = self._actions.to(real.device)
         state = predictor.observe(real, actions[:, : self.context - 1])
         last, errors, copies, pairs = real[:, -1], [], [], []
+        wrong: list[tuple[float, float]] = []
         future = actions[:, self.context - 1 :]
         for step, (frame, _) in enumerate(imagine(predictor, state, future)):
             truth = self._real(predictor, self.context + step, self.context + step + 1)[:, 0]
             errors.append(_squared(frame, truth))
             copies.append(_squared(last, truth))
+            if isinstance(predictor, PixelPredictor):
+                wrong.append((_wrong(predictor, frame, truth), _wrong(predictor, last, truth)))
             pairs.append((truth[0], frame[0]))
-        return self._report(predictor, errors, copies, pairs)
+        return self._report(predictor, errors, copies, wrong, pairs)
 
     def _real(self, predictor: Predictor, start: int, stop: int) -> Tensor:
         return to_float(predictor.normaliser, self._frames[:, start:stop], self._palette)
 
     def _report(
-        self, predictor: Predictor, errors: list[float], copies: list[float], pairs: list[tuple[Tensor, Tensor]]
+        self,
+        predictor: Predictor,
+        errors: list[float],
+        copies: list[float],
+        wrong: list[tuple[float, float]],
+        pairs: list[tuple[Tensor, Tensor]],
     ) -> HeldOutReport:
         height, width, channels = predictor.config.frame
         to_mse = predictor.config.pixel_scale**2 / (height * width * channels)
@@ -85,6 +100,8 @@ class HeldOut:
             error=error,
             copy_last={h: copies[h - 1] for h in self.horizons},
             mse={h: value * to_mse for h, value in error.items()},
+            wrong={h: wrong[h - 1][0] for h in self.horizons if wrong},
+            copy_wrong={h: wrong[h - 1][1] for h in self.horizons if wrong},
             score=sum(errors) / len(errors),
             strip=_strip(predictor, pairs),
         )
@@ -92,6 +109,11 @@ class HeldOut:
 
 def _squared(frames: Tensor, truth: Tensor) -> float:
     return float((frames.float() - truth).square().sum()) / len(frames)
+
+
+def _wrong(predictor: Predictor, frames: Tensor, truth: Tensor) -> float:
+    pixels, real = (predictor.normaliser.to_uint8(each) for each in (frames, truth))
+    return int((pixels != real).any(-1).sum()) / len(frames)
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:

@@ -119,7 +119,8 @@ class Muon(AdamW):
     def _update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[weight]
         if not state:
-            state["momentum"] = torch.zeros_like(weight)
+            state |= {"step": torch.zeros(()), "momentum": torch.zeros_like(weight)}
+        state["step"] += 1  # AdamW looks for it in every state that it reads back
         state["momentum"].lerp_(gradient, 1 - MUON_MOMENTUM)
         ahead = gradient.lerp(state["momentum"], MUON_MOMENTUM).reshape(len(weight), -1)  # Nesterov's
         change = orthogonal(ahead) * (ADAMW_SIZE * max(ahead.shape) ** 0.5)

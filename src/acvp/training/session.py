@@ -17,7 +17,15 @@ from acvp.checkpoint import CheckpointError, forget_after, newest_good
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.models import About, Predictor, build_predictor, compile_networks, keep_freed_memory, predictor_files
+from acvp.models import (
+    About,
+    Predictor,
+    build_predictor,
+    compile_networks,
+    keep_freed_memory,
+    predictor_files,
+    without_denormals,
+)
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
 from acvp.stopping import StoppedError, stop_signals
 from acvp.training.batches import TrainingData
@@ -25,6 +33,7 @@ from acvp.training.config import TrainConfig
 from acvp.training.display import Display
 from acvp.training.engine import make_fabric
 from acvp.training.guard import DivergenceError
+from acvp.training.heldout import HeldOutReport
 from acvp.training.log import TrainingLog
 from acvp.training.recipe import Recipe
 from acvp.training.rehearsal import check_disk, rehearse
@@ -63,7 +72,8 @@ def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Con
             position=restored.position if restored else None, moments=restored.moments if restored else None,
         )  # fmt: skip
         try:
-            return Result(_fit(trainer), run)
+            with without_denormals():
+                return Result(_fit(trainer), run)
         finally:
             if log:
                 log.close()
@@ -198,9 +208,7 @@ def write_predictor(trainer: Trainer) -> None:
         trainer.evaluate()
     report, seconds = trainer.report, sum(trainer.position.seconds)
     assert report is not None
-    errors = ", ".join(
-        f"{error:.3f} at {h} steps (copy-last-frame {report.copy_last[h]:.3f})" for h, error in report.error.items()
-    )
+    threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,
         view=recipe.view,
@@ -208,12 +216,23 @@ def write_predictor(trainer: Trainer) -> None:
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
         f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
         compute=f"{trainer.position.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
-        f"({trainer.fabric.device.type} × {trainer.fabric.world_size}), preset {recipe.name}, seed {recipe.seed}",
-        error=f"{errors}: squared error of (pixel − mean)/{recipe.predictor.pixel_scale:g} summed over a frame, "
-        f"mean of {recipe.windows} held-out windows",
+        f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
+        f"{recipe.name}, seed {recipe.seed}",
+        error=f"{_told(report, recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows",
     )
     folder: Path = trainer.run.predictor
     make_folder(folder)
     files = predictor_files(trainer.predictor)
     for name in (*(files.keys() - {LAST_WRITTEN}), LAST_WRITTEN):
         write_atomic(folder / name, files[name])
+
+
+def _told(report: HeldOutReport, scale: float) -> str:
+    """Return the last held-out evaluation as a card has it."""
+    if report.wrong:
+        parts = [
+            f"{w:,.1f} at {h} steps (copy-last-frame {report.copy_wrong[h]:,.1f})" for h, w in report.wrong.items()
+        ]
+        return f"wrong pixels {', '.join(parts)}"
+    parts = [f"{e:.3f} at {h} steps (copy-last-frame {report.copy_last[h]:.3f})" for h, e in report.error.items()]
+    return f"{', '.join(parts)}: squared error of (pixel − mean)/{scale:g} summed over a frame"

@@ -1,0 +1,57 @@
+"""The motions of a store, where it is known how things move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from acvp.data import motions as module
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.motions import _cover, _explained, motions_of
+from acvp.data.views import get_view
+from acvp.envs.toy import TOY_ID
+
+
+def pairs(motion: tuple[int, int], count: int = 4) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Frames with a patterned patch, and the same with the patch moved."""
+    rng = np.random.default_rng(3)
+    before, after = (np.zeros((count, 40, 40, 1), np.uint8) for _ in range(2))
+    for row in range(count):
+        y, x = rng.integers(13, 19, 2)
+        patch = rng.integers(1, 9, (9, 9, 1))
+        before[row, y : y + 9, x : x + 9] = patch
+        after[row, y + motion[0] : y + motion[0] + 9, x + motion[1] : x + motion[1] + 9] = patch
+    return before, after
+
+
+@pytest.mark.parametrize("motion", [(3, 0), (0, -4), (-2, 7), (12, -12)])
+def test_a_motion_is_found(motion: tuple[int, int]) -> None:
+    explained = _explained(*pairs(motion), 5)
+    assert _cover(explained)[0] == motion
+    assert explained[motion].mean() > 0.3  # a cell that lost a part of the patch is not explained by its motion
+
+
+def test_motions_come_by_what_each_explains_beyond_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, few = pairs((0, 2), 9), pairs((5, 0), 3)
+    before, after = (np.concatenate(each) for each in zip(many, few, strict=True))
+    found = _cover(_explained(before, after, 5))
+    assert found[:2] == [(0, 2), (5, 0)]
+    monkeypatch.setattr(module, "MOST", 1)
+    assert _cover(_explained(before, after, 5)) == [(0, 2)]
+
+
+def test_nothing_moves_at_all() -> None:
+    still = np.zeros((2, 40, 40, 3), np.uint8)
+    assert _cover(_explained(still, still, 5)) == []
+
+
+def test_a_store_by_seed_and_by_view(tmp_path: Path) -> None:
+    store = collect(CollectConfig(env_id=TOY_ID, out=tmp_path / "store", frames=400, seed=1))
+    found = motions_of(store, 4, seed=1)
+    assert found[0] == (0, 0)
+    assert len(found) > 1
+    assert found == motions_of(store, 4, seed=1)
+    assert motions_of(store, 4, seed=1, view=get_view("gray84"))[0] == (0, 0)
