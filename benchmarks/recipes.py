@@ -18,13 +18,15 @@ from typing import Any, Literal
 import torch
 
 from acvp.data.store import EpisodeStore
-from acvp.models import FeedforwardConfig, RecurrentConfig
+from acvp.models import FeedforwardConfig, PixelConfig, RecurrentConfig
 from acvp.presets import make_recipe
 from acvp.training.config import TrainConfig
 from acvp.training.optimisers import OptimiserConfig
 from acvp.training.recipe import Recipe
 from acvp.training.session import train
 from benchmarks.provenance import RESULTS, commit, machine
+
+PIXEL_WINDOWS = 32
 
 
 def one_step(recipe: Recipe, **changes: Any) -> Recipe:
@@ -51,8 +53,44 @@ def started(recipe: Recipe, start: Literal["paper", "shared"]) -> Recipe:
     return replace(recipe, predictor=replace(recipe.predictor, start=start))
 
 
+def pixel(
+    recipe: Recipe, *, optimiser: OptimiserConfig | None = None, lr: float | None = None, **network: Any
+) -> Recipe:
+    """The pixel-exact predictor's first phase alone, its network changed."""
+    assert isinstance(recipe.predictor, PixelConfig)
+    predictor = replace(recipe.predictor, **network)
+    changed = one_step(recipe, lr=lr or recipe.phases[0].lr, context=predictor.context)
+    return replace(changed, predictor=predictor, optimiser=optimiser or recipe.optimiser, evaluate_every=10**6)
+
+
+PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
+    "pixel": pixel,
+    "pixel, AdamW 2e-3": lambda r: pixel(r, optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
+    "pixel, no motions": lambda r: pixel(r, motions=((0, 0),)),
+    "pixel, lr 2e-3": lambda r: pixel(r, lr=2e-3),
+    "pixel, lr 8e-3": lambda r: pixel(r, lr=8e-3),
+    "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
+    "pixel, batch 4": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=4),)),
+    "pixel, 1 target a window": lambda r: replace(
+        pixel(r), phases=(replace(pixel(r).phases[0], batch_size=8, predict=1),)
+    ),
+    "pixel, context 4": lambda r: pixel(r, context=4),
+    "pixel, context 32": lambda r: pixel(r, context=32),
+    "pixel, cell 10": lambda r: pixel(r, cell=10),
+    "pixel, embedding 32": lambda r: pixel(r, embedding=32),
+    "pixel, half the channels": lambda r: pixel(r, channels=(32, 48, 64)),
+    "pixel, channels 96": lambda r: pixel(r, channels=(96, 96, 96)),
+    "pixel, two scales": lambda r: pixel(r, channels=(64, 96), blocks=(1, 2)),
+    "pixel, every still cell": lambda r: pixel(r, still=1),
+    "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
+    "pixel, fed back from the start": lambda r: replace(
+        pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
+    ),
+}
+"""What the preset was chosen by, each with its first phase alone."""
 TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "cpu": lambda r: r,
+    **PIXEL_TRIALS,
     "cpu, start paper": lambda r: started(r, "paper"),
     "cpu, start shared": lambda r: started(r, "shared"),
     "cpu, batch 2": lambda r: replace(r, phases=tuple(replace(phase, batch_size=2) for phase in r.phases)),
@@ -90,6 +128,8 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
         recipe = TRIALS[name](make_recipe(config, store))
+        if model == "pixel":
+            recipe = replace(recipe, windows=PIXEL_WINDOWS)
         recipe = replace(
             recipe, phases=tuple(replace(p, minutes=minutes * (p.minutes or 0) / _total(recipe)) for p in recipe.phases)
         )
@@ -105,6 +145,7 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
         "updates": last["step"],
         "error": last["error"],
         "copy_last": last["copy_last"],
+        **({"wrong": last["wrong"], "copy_wrong": last["copy_wrong"]} if "wrong" in last else {}),
         "store": f"{store.info.env_id}, {store.frames} frames, {store.info.policy}, ε = {store.info.epsilon}",
         "seed": recipe.seed,
         "seconds": round(time.monotonic() - started),

@@ -1,4 +1,4 @@
-"""An agent that learns with informed exploration."""
+"""An agent that learns with informed exploration, or in a game that is imagined."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ import pytest
 import torch
 from rich.console import Console
 
-from acvp.agents import session
+from acvp.agents import session, trainer
 from acvp.agents import settings as presets
+from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
+from acvp.agents.play import Scores, play_games
 from acvp.agents.session import train_agent
 from acvp.control.exploration import InformedExploration
-from acvp.control.learning import informed_strategy
+from acvp.control.imagined_games import ImaginedVecEnv
+from acvp.control.learning import imagined_games, informed_strategy
+from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
 from acvp.presets import network
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.agents.test_session import SHORT, outcome, stop_at
+from tests.control.trail import TRAIL, TrailOracle
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +98,61 @@ def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predict
     with pytest.raises(UserError, match=message):
         run(tmp_path / "run", guide, exploration="informed-model", predictor=Path("runs/colour"))
     assert not (tmp_path / "run").exists()
+
+
+def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, **options: Any) -> int:
+    config = AgentTrainConfig(
+        env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), store=store.path, **options
+    )
+    return train_agent(
+        config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle())
+    ).exit_code
+
+
+def test_an_agent_learns_in_an_imagined_game_only(
+    tmp_path: Path, trail: EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real game is played for the learning curve alone, and the last agent is the one that is kept."""
+    played: list[int] = []
+
+    def play(*args: Any, **options: Any) -> Scores:
+        scores = play_games(*args, **options)
+        played.append(len(scores.plays))
+        return Scores(tuple(replace(each, score=-float(len(played))) for each in scores.plays))  # worse and worse
+
+    monkeypatch.setattr(trainer, "play_games", play)
+    steps: list[int] = []
+    learned_in = ImaginedVecEnv._advance
+
+    def advance(env: ImaginedVecEnv, actions: Any) -> Any:
+        steps.append(len(actions))
+        return learned_in(env, actions)
+
+    monkeypatch.setattr(ImaginedVecEnv, "_advance", advance)
+    assert imagine(tmp_path / "run", trail) == 0
+    assert sum(steps) >= 60
+    assert len(played) == 2
+    about = load_agent(tmp_path / "run").about
+    assert about.score.startswith("-2.0")
+    assert "only inside the predictor oracle" in about.training
+    assert "the last of 2 points" in about.training
+    assert imagine(tmp_path / "run", trail) == 0  # it is finished: nothing is done again
+
+
+def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match="is a game of acvp-tests/Trail-v0, not of acvp-tests/AgentToy-v0"):
+        imagine(tmp_path / "run", trail, SMALL_TOY)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"imagined": Path("a")}, "--imagined and --store belong together"),
+        ({"store": Path("a")}, "--imagined and --store belong together"),
+        ({"imagined": Path("a"), "store": Path("b"), "emulator": "ale"}, "learns in no emulator"),
+        ({"imagined": Path("a"), "store": Path("b"), "exploration": "informed-emulator"}, "and no --imagined"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        AgentTrainConfig(env_id=SMALL_TOY, **options)

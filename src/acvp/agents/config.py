@@ -41,6 +41,11 @@ class AgentTrainConfig:
     where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""
     predictor: Path | None = None
     """Run or predictor that informed-model asks; of view gray84."""
+    imagined: Path | None = None
+    """Learn inside this predictor, never in the game itself: a run, or the name of one that comes with acvp. The curve
+    of learning is still of the real game; the finished agent is the last one."""
+    store: Path | None = None
+    """Recorded frames that imagined plays begin with."""
     seed: int = 1
     """Weights, plays and exploration follow from it."""
     games: int | None = None
@@ -73,8 +78,14 @@ class AgentTrainConfig:
             raise UserError(f"--seed {self.seed}: 0 or more")
         if (self.exploration == "informed-model") != (self.predictor is not None):
             raise UserError("--exploration informed-model and --predictor belong together: give both or none")
-        if self.exploration == "informed-emulator" and self.emulator == "ale":
-            raise UserError("informed-emulator tries actions in the games themselves: choose --emulator own")
+        if (self.imagined is None) != (self.store is None):
+            raise UserError("--imagined and --store belong together: imagined plays begin with frames of a store")
+        if self.imagined is not None and self.emulator == "ale":
+            raise UserError("--imagined learns in no emulator: leave --emulator out")
+        if self.exploration == "informed-emulator" and (self.emulator == "ale" or self.imagined is not None):
+            raise UserError(
+                "informed-emulator tries actions in the games themselves: choose --emulator own, and no --imagined"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,8 @@ AT_ONCE = 8
 
 MakeExploration = Callable[[PlayVecEnv], Exploration]
 """Makes a strategy for the games that are going to be played."""
+MakeGames = Callable[[int], PlayVecEnv]
+"""Makes so many games to learn in."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,20 @@ class Result:
 
 
 def train_agent(
-    config: AgentTrainConfig, console: Console | None = None, make_exploration: MakeExploration | None = None
+    config: AgentTrainConfig,
+    console: Console | None = None,
+    make_exploration: MakeExploration | None = None,
+    make_games: MakeGames | None = None,
 ) -> Result:
     """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
 
-    `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator.
+    `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator; `make_games`
+    makes imagined games to learn in.
     """
     keep_freed_memory()
     settings = make_settings(config)
     console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    with stop_signals() as stop, _games(config, settings) as (env, judges), Display(console) as display:
+    with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
         exploration = (make_exploration or _built_in(settings, config.seed))(env)
         with run.writing():
@@ -98,7 +104,8 @@ def _finish(trainer: AgentTrainer) -> None:
     """Tell in the best agent's card how long the whole run was, and draw the learning curve."""
     folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
     agent = load_agent(folder)
-    training = f"{trainer.about().training}; the best of {settings.evaluations + 1} points of the learning curve"
+    which = "the last" if trainer.options.imagined else "the best"
+    training = f"{trainer.about().training}; {which} of {settings.evaluations + 1} points of the learning curve"
     agent.about = replace(agent.about, training=training)
     agent.save(folder)
     write_curve(trainer.run, folder, agent.about)
@@ -120,8 +127,12 @@ def _announce(trainer: AgentTrainer) -> None:
 
 
 @contextmanager
-def _games(config: AgentTrainConfig, settings: DqnSettings) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
+def _games(
+    config: AgentTrainConfig, settings: DqnSettings, make_games: MakeGames | None
+) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
     """Open the games to learn in, and those of the learning curve."""
+    if (config.imagined is None) != (make_games is None):
+        raise UserError("train_agent needs make_games for --imagined, and takes it for nothing else")
     with ExitStack() as stack:
 
         def make(max_steps: int | None) -> Game:
@@ -133,7 +144,11 @@ def _games(config: AgentTrainConfig, settings: DqnSettings) -> Iterator[tuple[Pl
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
         judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
         env: PlayVecEnv
-        if config.emulator == "ale":
+        if make_games is not None:
+            env = make_games(settings.games)
+            if (env.env_id, env.action_meanings) != (first.env_id, tuple(first.action_meanings)):
+                raise UserError(f"--imagined {config.imagined} is a game of {env.env_id}, not of {first.env_id}")
+        elif config.emulator == "ale":
             env = stack.enter_context(closing(AleVecEnv(first, settings.games, config.seed)))
         else:
             env = GameVecEnv([first, *(make(config.max_steps) for _ in range(settings.games - 1))], config.seed)
@@ -158,6 +173,7 @@ def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env:
         "max_steps": config.max_steps,
         "emulator": config.emulator,
         "predictor": None if config.predictor is None else str(config.predictor),
+        "imagined": None if config.imagined is None else [str(config.imagined), str(config.store)],
     }
     if not run.begun:
         run.write_config(wanted)

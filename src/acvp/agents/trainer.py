@@ -124,7 +124,10 @@ class AgentTrainer:
         self.display.show(self.progress, self.decisions, self.position.seconds, mean, dqn.exploration_rate)
 
     def _evaluate(self) -> None:
-        """Add a point to the learning curve and keep the agent if none was better."""
+        """Add a point to the learning curve and keep the agent if none was better; an imagined game's is always kept.
+
+        To choose by the real game's score would be to learn from the real game.
+        """
         settings, position, dqn = self.settings, self.position, self.dqn
         agent = Agent(dqn.network(), self.about())
         scores = play_games(
@@ -139,7 +142,7 @@ class AgentTrainer:
         self.log.evaluation(self.decisions, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon)
         self.display.say(f"{self.decisions:,} decisions, {clock(position.seconds)}: score {scores}")
         sure = scores.mean - scores.standard_error  # a lucky play raises the mean, and its error too
-        if position.best is None or sure >= position.best:
+        if self.options.imagined or position.best is None or sure >= position.best:
             position.best = sure
             agent.about = replace(agent.about, score=f"{scores} at ε = {settings.evaluate_epsilon:g} while it learned")
             agent.save(self.run.path / OF_A_RUN)
@@ -150,7 +153,8 @@ class AgentTrainer:
         return AgentAbout(
             env_id=self.env.env_id,
             action_meanings=self.env.action_meanings,
-            training=f"DQN, preset {settings.name}, seed {self.options.seed}, exploration {settings.exploration}: "
+            training=f"DQN, preset {settings.name}, seed {self.options.seed}, exploration {settings.exploration}"
+            f"{f', only inside the predictor {self.options.imagined}' if self.options.imagined else ''}: "
             f"{self.decisions:,} decisions and {dqn._n_updates:,} updates in {clock(self.position.seconds)} "
             f"on {provenance()['machine']} ({dqn.device.type})",
         )

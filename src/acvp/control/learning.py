@@ -1,4 +1,4 @@
-"""Informed exploration for an agent that learns: what `acvp agent train --exploration informed-…` asks for."""
+"""What `acvp agent train` takes from predictors: informed exploration, and imagined games to learn in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.vector import GameVecEnv, PlayVecEnv
 from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
+from acvp.control.imagined import MAX_STEPS
+from acvp.control.imagined_games import ImaginedVecEnv
 from acvp.control.memory import paper_kernel
 from acvp.control.viewing import refuse_other_game
 from acvp.envs import make_game
@@ -42,3 +44,14 @@ def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
         return informed_by_emulator(env.games, paper_kernel(env.env_id), seed=config.seed)
 
     return make
+
+
+def imagined_games(config: AgentTrainConfig, load: Load) -> Callable[[int], ImaginedVecEnv] | None:
+    """Return what makes imagined games; None: the real ones are asked for."""
+    predictor, store = config.imagined, config.store
+    if predictor is None or store is None:
+        return None
+    max_steps = config.max_steps or MAX_STEPS
+    return lambda games: ImaginedVecEnv(
+        load(predictor), store, games=games, seed=config.seed, max_steps=max_steps, device=config.device
+    )
