@@ -23,6 +23,7 @@ from acvp.agents.session import train_agent
 from acvp.control.exploration import InformedExploration
 from acvp.control.imagined_games import ImaginedVecEnv
 from acvp.control.learning import imagined_games, informed_strategy
+from acvp.control.sources import ModelSource
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
@@ -54,6 +55,7 @@ def run(folder: Path, guide: Predictor | None = None, **options: Any) -> int:
 
 WAYS: dict[str, tuple[Predictor | None, dict[str, Any]]] = {
     "informed-model": (predictor(), {"predictor": Path("runs/gray")}),
+    "informed-model in colour": (predictor("rgb"), {"predictor": Path("runs/colour")}),
     "informed-emulator": (None, {}),
 }
 
@@ -63,6 +65,7 @@ def test_an_agent_learns_with_it_and_goes_on_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     guide, options = WAYS[name]
+    name = name.split()[0]
     used: list[object] = []
     real = AcvpDqn._sample_action
 
@@ -90,7 +93,6 @@ def test_other_strategies_are_not_its_business() -> None:
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
-        (predictor("rgb"), "looks at frames in rgb; an agent sees gray84: train a predictor with acvp train --view"),
         (predictor(env_id="acvp/Other-v0"), "predicts acvp/Other-v0, the game is acvp-tests/AgentToy-v0"),
     ],
 )
@@ -98,6 +100,25 @@ def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predict
     with pytest.raises(UserError, match=message):
         run(tmp_path / "run", guide, exploration="informed-model", predictor=Path("runs/colour"))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_predictor_in_colour_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any]] = []
+    real = ModelSource.see
+
+    def see(source: ModelSource, frames: Any, begins: Any) -> None:
+        seen.append((frames.shape, frames.any()))
+        real(source, frames, begins)
+
+    monkeypatch.setattr(ModelSource, "see", see)
+    assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/colour")) == 0
+    assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
+    assert all(anything for _, anything in seen)
+    with pytest.raises(UserError, match="looks at frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
+        run(
+            tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/colour"),
+            emulator="ale",
+        )  # fmt: skip
 
 
 def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, **options: Any) -> int:

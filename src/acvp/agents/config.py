@@ -40,7 +40,7 @@ class AgentTrainConfig:
     """What an exploring action is: random; sticky-random: kept for a while; informed-model, informed-emulator: leads
     where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""
     predictor: Path | None = None
-    """Run or predictor that informed-model asks; of view gray84."""
+    """Run or predictor that informed-model asks, or the name of one that comes with acvp."""
     imagined: Path | None = None
     """Learn inside this predictor, never in the game itself: a run, or the name of one that comes with acvp. The curve
     of learning is still of the real game; the finished agent is the last one."""

@@ -133,6 +133,8 @@ class GameVecEnv(PlayVecEnv):
 
     def __init__(self, games: Sequence[Game], seed: int) -> None:
         self.games, self._seed, self._eye = tuple(games), seed, Eye()
+        self.screens: NDArray[np.uint8] = np.zeros((len(games), *games[0].frame_shape), np.uint8)
+        """What each game shows now, (E, H, W, C)."""
         super().__init__(len(games), games[0].env_id, games[0].action_meanings)
 
     @property
@@ -146,8 +148,8 @@ class GameVecEnv(PlayVecEnv):
 
     def restore(self, moments: list[bytes], plays: list[PlayState], frames: Observations) -> None:
         """Go on from saved moments, and from the scores and stacks that went with them."""
-        for game, moment in zip(self.games, moments, strict=True):
-            game.restore(SavedState.from_bytes(moment))
+        for number, (game, moment) in enumerate(zip(self.games, moments, strict=True)):
+            self.screens[number] = game.restore(SavedState.from_bytes(moment))
         self.plays, self.stacks.frames[:] = plays, frames
 
     def close(self) -> None:
@@ -162,6 +164,7 @@ class GameVecEnv(PlayVecEnv):
         """Begin a game's next play and return its first frame."""
         game = self.games[number]
         frame = game.reset(derived_seed("agent's game", self._seed, number, self.plays[number].number + 1))
+        self.screens[number] = frame
         return self._eye.look(game, frame)
 
     def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
@@ -170,6 +173,7 @@ class GameVecEnv(PlayVecEnv):
     def _step(self, number: int, action: int) -> Moment:
         game = self.games[number]
         frame, reward, terminated, truncated = game.step(action)
+        self.screens[number] = frame
         seen = self._eye.look(game, frame)
         first = self._first_frame(number) if terminated or truncated else None
         return Moment(seen, reward, terminated, truncated, game.lives, first)

@@ -9,7 +9,7 @@ Shapes: B plays, R some of them, A actions, L decisions looked ahead, H height, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,11 @@ class InformedExploration:
     random follows from the seed and the number of decisions.
     """
 
-    def __init__(self, source: FutureSource, config: KernelConfig, *, seed: int) -> None:
-        self.source, self.config, self.seed = source, config, seed
+    def __init__(
+        self, source: FutureSource, config: KernelConfig, *, seed: int, screens: Callable[[], Pixels] | None = None
+    ) -> None:
+        """``screens`` gives what all games show now, (B, H, W, C), where the source needs more than an agent sees."""
+        self.source, self.config, self.seed, self._screens = source, config, seed, screens
         self._memories: list[TrajectoryMemory] = []
         self._decisions = 0
         self._last: Pixels | None = None  # (B, 3, 84, 84), what observations begin with if a play goes on
@@ -47,7 +50,7 @@ class InformedExploration:
         if self._last is not None:
             begins = (observations[:, :-1] != self._last).any((1, 2, 3))  # a stack that does not go on is a new play's
         self._last = observations[:, 1:].copy()
-        self.see(observations[:, -1, :, :, None], begins)
+        self.see(self._screens() if self._screens else observations[:, -1, :, :, None], begins)
         actions = np.array(greedy_actions, np.int64)
         rng = self._rng("coins")
         rows = np.flatnonzero(rng.random(len(actions)) < epsilon)
@@ -101,10 +104,15 @@ class InformedExploration:
 
 
 def informed_by_model(
-    predictor: Predictor, config: KernelConfig, *, seed: int, look_ahead: int = 1
+    predictor: Predictor,
+    config: KernelConfig,
+    *,
+    seed: int,
+    look_ahead: int = 1,
+    screens: Callable[[], Pixels] | None = None,
 ) -> InformedExploration:
-    """Return exploration informed by a predictor; for `choose` it must look at gray84 frames."""
-    return InformedExploration(ModelSource(predictor, look_ahead=look_ahead), config, seed=seed)
+    """Return exploration informed by a predictor; `choose` needs screens where it does not look at gray84 frames."""
+    return InformedExploration(ModelSource(predictor, look_ahead=look_ahead), config, seed=seed, screens=screens)
 
 
 def informed_by_emulator(

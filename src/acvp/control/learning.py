@@ -11,6 +11,7 @@ from acvp.control.imagined import MAX_STEPS
 from acvp.control.imagined_games import ImaginedVecEnv
 from acvp.control.memory import paper_kernel
 from acvp.control.viewing import refuse_other_game
+from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.command import Load, as_subject
@@ -30,12 +31,18 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     subject = as_subject(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
         refuse_other_game(str(config.predictor), subject.predictor, game)
-    if subject.view.name != "gray84":
+    in_colour = subject.view.name != GRAY_84.name
+    if in_colour and config.emulator == "ale":
         raise UserError(
-            f"{config.predictor} looks at frames in {subject.view.name}; an agent sees gray84: train a predictor with "
-            "acvp train --view gray84"
+            f"{config.predictor} looks at frames in {subject.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
+            "--emulator own"
         )
-    return lambda env: informed_by_model(subject.predictor, paper_kernel(env.env_id), seed=config.seed)
+
+    def make(env: PlayVecEnv) -> InformedExploration:
+        screens = (lambda: env.screens) if in_colour and isinstance(env, GameVecEnv) else None
+        return informed_by_model(subject.predictor, paper_kernel(env.env_id), seed=config.seed, screens=screens)
+
+    return make
 
 
 def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
