@@ -17,7 +17,7 @@ SourceName = Literal["random", "informed-model", "informed-emulator"]
 
 @dataclass(frozen=True, kw_only=True)
 class ControlConfig:
-    """Let an agent play by predicted frames only: its score against the depth of the predictions (figure 6)."""
+    """Let an agent play by predicted frames only: its score against the depth of the predictions (figure 5)."""
 
     runs: tuple[Path, ...]
     """Folders of runs or of predictors of the agent's game, in any view."""

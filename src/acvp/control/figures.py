@@ -31,7 +31,7 @@ def write_figure(figure: Figure, folder: Path, name: str) -> None:
 
 
 def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the score against the depth of predictions: figure 6 of the paper."""
+    """Return the score against the depth of predictions: figure 5 of the paper."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
     depths = body["depths"]

@@ -1,4 +1,4 @@
-"""An agent plays by what it is shown; the emulator executes its actions and gives the score (§4.2, figure 6).
+"""An agent plays by what it is shown; the emulator executes its actions and gives the score (§4.2, figure 5).
 
 Shapes: P plays, B of them that have not ended, H height, W width.
 """

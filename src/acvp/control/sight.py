@@ -47,7 +47,7 @@ class TrueSight:
 
 
 class PredictedSight:
-    """Predicted frames only, grounded in real ones every n decisions (figure 6).
+    """Predicted frames only, grounded in real ones every n decisions (figure 5).
 
     A predictor needs ``context`` real frames before its first prediction; until then the agent sees real ones.
     """

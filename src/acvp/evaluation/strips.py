@@ -1,4 +1,4 @@
-"""Film strips as in the paper: whole frames by step (appendix E), and zoomed crops of some steps (figure 5)."""
+"""Film strips as in the paper: whole frames by step (appendix E), and zoomed crops of some steps (figure 4)."""
 
 from __future__ import annotations
 
