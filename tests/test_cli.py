@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from tests.data.answers import answer_store
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "acvp.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"acvp {version('acvp')}\n"
 
 
 def test_record_look_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from tyro.conf import subcommand
 
+from acvp import __version__
 from acvp.agents.config import (
     AgentConfig,
     AgentEvaluateConfig,
@@ -62,6 +63,9 @@ Verb = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        out.print(f"acvp {__version__}")
+        return EXIT_OK
     try:
         verb: Any = tyro.cli(
             Verb,
