@@ -23,6 +23,8 @@ STEPS = 20
 """Predictions of a round, each fed back."""
 COLOURS = {"freeway": (71, 3), "ms_pacman": (13, 9), "qbert": (119, 6)}
 """Colours and actions of the games with the most and the fewest."""
+MOTIONS = ((0, 0), *((down, right) for down in (-4, -2, 2, 4) for right in (-4, -3, -2, -1, 1, 2, 3, 4)))
+"""As many as a store can have."""
 
 
 def main() -> None:
@@ -44,7 +46,7 @@ def measure(game: str, batch: int) -> dict[str, Any]:
     colours, actions = COLOURS[game]
     palette = tuple((k, 255 - k, 128) for k in range(colours))
     predictor = PixelPredictor(
-        PixelConfig(actions=actions, palette=palette), torch.Generator().manual_seed(SEED)
+        PixelConfig(actions=actions, palette=palette, motions=MOTIONS), torch.Generator().manual_seed(SEED)
     ).eval()
     classes = torch.randint(
         0, colours, (batch, predictor.context, 210, 160), generator=torch.Generator().manual_seed(SEED)

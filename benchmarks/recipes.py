@@ -67,8 +67,8 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel": pixel,
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),)),
-    "pixel, lr 2e-3": lambda r: pixel(r, lr=2e-3),
-    "pixel, lr 8e-3": lambda r: pixel(r, lr=8e-3),
+    "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
+    "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
     "pixel, batch 4": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=4),)),
     "pixel, 1 target a window": lambda r: replace(

@@ -13,6 +13,7 @@ from typing import Any
 
 from acvp.data.colours import colours_of
 from acvp.data.motions import motions_of
+from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
@@ -40,7 +41,8 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     frame = get_view(view).shape(info.frame_shape)
     if config.model == "pixel":
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
-        options["motions"] = motions_of(store, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+        train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
+        options["motions"] = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
     recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)

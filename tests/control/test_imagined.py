@@ -128,6 +128,9 @@ def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
             assert np.array_equal(infos[row]["terminal_observation"][:-1], before[row, 1:])
             assert (observations[row] == observations[row, 0]).all()  # a new play, its first frame four times
     assert over > 8
+    again = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
+    again.plays = env.plays  # as a run that goes on has them
+    assert not np.array_equal(again.reset(), games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1).reset())
     dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.settings")
     small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)
     agent = dqn.AcvpDqn(small, env, seed=1, device="cpu")

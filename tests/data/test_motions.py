@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from acvp.data import motions as module
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.motions import _cover, _explained, motions_of
+from acvp.data.motions import Motion, _cover, motions_of
 from acvp.data.views import get_view
 from acvp.envs.toy import TOY_ID
 
@@ -27,25 +27,35 @@ def pairs(motion: tuple[int, int], count: int = 4) -> tuple[NDArray[np.uint8], N
     return before, after
 
 
+def explained(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> dict[Motion, NDArray[np.bool_]]:
+    return module._explained(before, after, 5, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("motion", [(3, 0), (0, -4), (-2, 7), (12, -12)])
 def test_a_motion_is_found(motion: tuple[int, int]) -> None:
-    explained = _explained(*pairs(motion), 5)
-    assert _cover(explained)[0] == motion
-    assert explained[motion].mean() > 0.3  # a cell that lost a part of the patch is not explained by its motion
+    found = explained(*pairs(motion))
+    assert _cover(found)[0] == motion
+    assert found[motion].mean() > 0.3  # a cell that lost a part of the patch is not explained by its motion
 
 
 def test_motions_come_by_what_each_explains_beyond_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     many, few = pairs((0, 2), 9), pairs((5, 0), 3)
     before, after = (np.concatenate(each) for each in zip(many, few, strict=True))
-    found = _cover(_explained(before, after, 5))
+    found = _cover(explained(before, after))
     assert found[:2] == [(0, 2), (5, 0)]
     monkeypatch.setattr(module, "MOST", 1)
-    assert _cover(_explained(before, after, 5)) == [(0, 2)]
+    assert _cover(explained(before, after)) == [(0, 2)]
+
+
+def test_of_many_cells_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CELLS", 7)
+    found = explained(*pairs((3, 0)))
+    assert {len(cells) for cells in found.values()} == {7}
 
 
 def test_nothing_moves_at_all() -> None:
     still = np.zeros((2, 40, 40, 3), np.uint8)
-    assert _cover(_explained(still, still, 5)) == []
+    assert _cover(explained(still, still)) == []
 
 
 def test_a_store_by_seed_and_by_view(tmp_path: Path) -> None:

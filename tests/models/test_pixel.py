@@ -14,7 +14,7 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.pixel import NEVER, NO_PIXEL, PixelState, options_loss
+from acvp.models.pixel import NO_PIXEL, PixelState, options_loss
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
@@ -211,7 +211,7 @@ def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
 
 def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
     predictor = PixelPredictor(replace(CONFIG, palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)).eval()
-    torch.nn.init.constant_(predictor.copy.bias, NEVER)
+    torch.nn.init.constant_(predictor.copy.bias, -1e4)
     frames = predictor.normaliser.to_float(torch.zeros(1, 3, 100, 100, 3, dtype=torch.uint8))
     draws = []
     for seed in (1, 1, 2):

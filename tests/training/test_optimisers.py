@@ -118,7 +118,7 @@ def test_muon_takes_inner_matrices_and_leaves_the_rest_to_adamw() -> None:
 
 
 def test_muon_steps_by_as_much_as_adamw() -> None:
-    """Both move a weight by about 0.2 learning rates in the root mean square, against the gradient."""
+    """A matrix moves by about 0.2 learning rates in the root mean square, against its gradient; the rest is AdamW's."""
     network = Inner()
     optimiser = make_optimiser(OptimiserConfig(kind="muon", weight_decay=0.01), network)
     set_learning_rate(optimiser, 1e-3)

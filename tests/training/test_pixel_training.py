@@ -51,7 +51,6 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
             copied += int((pixels[at - 1] != truth).any(-1).sum())
             frames += len(truth)
     assert frames > 100
-    print(wrong, copied, last)
     assert wrong < 0.2 * copied
 
 

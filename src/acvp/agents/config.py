@@ -55,7 +55,7 @@ class AgentTrainConfig:
     emulator: Literal["own", "ale"] = "own"
     """own: any game, resumes in the middle of a play; ale: Atari in threads of ALE's own, for many cores."""
     max_steps: int | None = None
-    """Decisions after which a play is cut off; None: the game's own limit."""
+    """Decisions after which a play is cut off; None: the game's own limit, of imagined games 100."""
     save_replay: bool = True
     """Keep the replay in checkpoints: a resumed run is the run that was never stopped. Without it, it fills anew."""
     save_minutes: float = 5.0
@@ -82,10 +82,10 @@ class AgentTrainConfig:
             raise UserError("--imagined and --store belong together: imagined plays begin with frames of a store")
         if self.imagined is not None and self.emulator == "ale":
             raise UserError("--imagined learns in no emulator: leave --emulator out")
-        if self.exploration == "informed-emulator" and (self.emulator == "ale" or self.imagined is not None):
-            raise UserError(
-                "informed-emulator tries actions in the games themselves: choose --emulator own, and no --imagined"
-            )
+        if self.imagined is not None and (self.exploration or "").startswith("informed"):
+            raise UserError("informed exploration is one of real games: leave out --imagined or --exploration")
+        if self.exploration == "informed-emulator" and self.emulator == "ale":
+            raise UserError("informed-emulator tries actions in the games themselves: choose --emulator own")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ def _fit(trainer: AgentTrainer) -> int:
 
 
 def _finish(trainer: AgentTrainer) -> None:
-    """Tell in the best agent's card how long the whole run was, and draw the learning curve."""
+    """Tell in the finished agent's card how long the whole run was, and draw the learning curve."""
     folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
     agent = load_agent(folder)
     which = "the last" if trainer.options.imagined else "the best"
@@ -147,7 +147,8 @@ def _games(
         if make_games is not None:
             env = make_games(settings.games)
             if (env.env_id, env.action_meanings) != (first.env_id, tuple(first.action_meanings)):
-                raise UserError(f"--imagined {config.imagined} is a game of {env.env_id}, not of {first.env_id}")
+                theirs, ours = (f"{each.env_id} with {', '.join(each.action_meanings)}" for each in (env, first))
+                raise UserError(f"--imagined {config.imagined} is a game of {theirs}, not of {ours}")
         elif config.emulator == "ale":
             env = stack.enter_context(closing(AleVecEnv(first, settings.games, config.seed)))
         else:

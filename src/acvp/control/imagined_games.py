@@ -37,11 +37,11 @@ class ImaginedVecEnv(PlayVecEnv):
         max_steps: int = MAX_STEPS,
         device: Device = "auto",
     ) -> None:
-        """Take what `acvp/Imagined-v0` takes; where plays begin follows from the seed."""
+        """Take what `acvp/Imagined-v0` takes; where plays begin follows from the seed and the plays before."""
         self._imagined = ImaginedPlays(
             predictor, store, plays=games, observation="frame", max_steps=max_steps, device=device
         )
-        self._rng = generator("imagined games", seed)
+        self._seed = seed
         info = self._imagined.imagination.store.info
         super().__init__(games, info.env_id, info.action_meanings)
 
@@ -49,13 +49,13 @@ class ImaginedVecEnv(PlayVecEnv):
         """Do nothing: a predictor goes with its last reference."""
 
     def _begin_all(self) -> list[tuple[Gray, int]]:
-        self._imagined.begin(np.arange(self.num_envs), self._rng)
+        self._imagined.begin(np.arange(self.num_envs), self._rng())
         return [(frame, NO_LIVES) for frame in self._seen()]
 
     def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
         rewards, ends, cut_off = self._imagined.step(np.asarray(actions, np.int64))
         last, over = self._seen(), ends | cut_off
-        self._imagined.begin(np.flatnonzero(over), self._rng)
+        self._imagined.begin(np.flatnonzero(over), self._rng())
         first = self._seen()
         return [
             Moment(
@@ -64,6 +64,10 @@ class ImaginedVecEnv(PlayVecEnv):
             )
             for game in range(self.num_envs)
         ]  # fmt: skip
+
+    def _rng(self) -> np.random.Generator:
+        """Return what draws the next places to begin from."""
+        return generator("imagined games", self._seed, sum(play.number + 1 for play in self.plays))
 
     def _seen(self) -> Pixels:
         """Return the newest frames as an agent sees them, (E, 84, 84), the caller's to keep."""

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.data.windows import Window, Windows
+from acvp.seeding import generator
 
 Motion = tuple[int, int]
 """Pixels (down, right)."""
 PAIRS = 300
-"""Pairs of frames looked at, drawn at random."""
+"""Pairs of frames looked at, drawn at random; of frames larger than Atari's fewer."""
+PIXELS = PAIRS * 210 * 160
+CELLS = 20_000
+"""Cells looked at, drawn at random where more have changed."""
 REACH = 12
 """Pixels of the longest motion looked for, along either side."""
 MOST = 32
@@ -30,20 +34,26 @@ def motions_of(store: EpisodeStore, cell: int, *, seed: int, view: View | None =
     cells that changed and are not of one colour.
     """
     windows = Windows(store, Window(1, 1), view)
-    if not len(windows):
-        return ((0, 0),)
-    pairs = windows.batch(windows.draw(PAIRS, seed=seed, step=0)).frames  # (B, 2, H, W) indices, or with C
+    height, width = (view.shape(store.info.frame_shape) if view else store.info.frame_shape)[:2]
+    count = max(1, min(PAIRS, PIXELS // (height * width)))
+    pairs = windows.batch(windows.draw(count, seed=seed, step=0)).frames  # (B, 2, H, W) indices, or with C
     before, after = pairs[:, 0], pairs[:, 1]
     if before.ndim == 3:
         before, after = before[..., None], after[..., None]
-    return ((0, 0), *_cover(_explained(before, after, cell)))
+    return ((0, 0), *_cover(_explained(before, after, cell, generator("motions", seed))))
 
 
-def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], cell: int) -> dict[Motion, NDArray[np.bool_]]:
+def _explained(
+    before: NDArray[np.uint8], after: NDArray[np.uint8], cell: int, rng: np.random.Generator
+) -> dict[Motion, NDArray[np.bool_]]:
     """Return for every motion within reach which of the counted cells it explains, (n,) each."""
     wanted, old = _cells(after, cell), _cells(before, cell)
     counted = (wanted != old).any((2, 3)) & (wanted != wanted[:, :, :1]).any((2, 3))
-    (rows, place), wanted = counted.nonzero(), wanted[counted]
+    chosen = np.argwhere(counted)
+    if len(chosen) > CELLS:
+        chosen = chosen[rng.choice(len(chosen), CELLS, replace=False)]
+    rows, place = chosen.T
+    wanted = wanted[rows, place]
     down, right = np.divmod(place, before.shape[2] // cell)
     inside = np.arange(cell)
     padded = np.pad(before.astype(np.int16), ((0, 0), (REACH, REACH), (REACH, REACH), (0, 0)), constant_values=-1)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from acvp.models.checks import (
@@ -38,8 +39,6 @@ NO_PIXEL = -100
 OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
 MAX_MOTIONS = 64
-NEVER = -1e4
-"""Logit of what cannot be: a colour from outside the frame."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -118,8 +117,6 @@ class PixelPredictor(Predictor):
                                                                                      S per cell, of x_t
     """
 
-    _source: Tensor
-
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config)
         self.pixel_config = config
@@ -135,7 +132,6 @@ class PixelPredictor(Predictor):
         self.copy = linear(first, len(config.motions), generator, bound=0.0)
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
-        self.register_buffer("_source", _sources(config), persistent=False)
         self.heads = _heads(config, generator) if config.outcome_heads else None
         self.temperature = 0.0
         self.generator: torch.Generator | None = None
@@ -249,7 +245,8 @@ class PixelPredictor(Predictor):
     def _choose(self, features: Tensor, now: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of features (N, F, h, w) after frames of classes ``now``."""
         rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        moved = self._padded_now(now)[:, self._source].flatten(0, 1)  # (N·h·w, q, S)
+        every, cells = torch.arange(len(rows), device=now.device), len(rows) // len(now)
+        moved = self._moved(now, every // cells, every % cells)  # (N·h·w, q, S)
         own, copied = self._options(rows, moved)
         if self.temperature:
             own, copied = (self._noisy(options) for options in (own, copied))
@@ -266,7 +263,7 @@ class PixelPredictor(Predictor):
         own: Tensor = self.head(rows).unflatten(1, (moved.shape[1], -1))
         colours = own.shape[2]
         copied = own.gather(2, moved.clamp(max=colours - 1)) + self.copy(rows)[:, None]
-        return own, copied.where(moved < colours, NEVER)
+        return own, copied.masked_fill(moved == colours, -torch.inf)
 
     def _noisy(self, options: Tensor) -> Tensor:
         """Return options of which the largest is a draw from their probabilities (Gumbel)."""
@@ -286,19 +283,26 @@ class PixelPredictor(Predictor):
         number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
         row, cell = (near | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
         weight = torch.where(near[row, cell], 1.0, float(still))
-        padded = self._padded_now(now)
-        moved = padded.flatten()[self._source[cell] + (row * padded.shape[1])[:, None, None]]  # (n, q, S)
+        moved = self._moved(now, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
         each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
         return (each * weight).sum() / len(features)
 
-    def _padded_now(self, now: Tensor) -> Tensor:
-        """Return classes (N, H, W) with a border of none, as rows that `_source` points into."""
-        border = _reach(self.pixel_config)
-        none = len(self.pixel_config.palette)
-        padded: Tensor = functional.pad(self._padded(now, none), (border,) * 4, value=none)
-        return padded.flatten(1)
+    def _moved(self, now: Tensor, row: Tensor, cell: Tensor) -> Tensor:
+        """Return what each motion brings to cells (n,) of rows (n,) of frames ``now`` (N, H, W): classes (n, q, S).
+
+        What comes from outside the frame is class N, which is none.
+        """
+        config, none = self.pixel_config, len(self.pixel_config.palette)
+        side, border = config.cell, max(abs(way) for motion in config.motions for way in motion)
+        padded = functional.pad(self._padded(now, none), (border,) * 4, value=none)
+        width = padded.shape[2]
+        corner = row * padded[0].numel() + (cell // config.grid[1]) * side * width + cell % config.grid[1] * side
+        steps = torch.arange(side, device=now.device) + border
+        inside = (steps[:, None] * width + steps).flatten()  # (q,)
+        ways = torch.tensor([down * width + right for down, right in config.motions], device=now.device)
+        return padded.flatten()[corner[:, None, None] + (inside[:, None] - ways)]
 
     def _classes(self, frames: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of normalised frames (N, C, H, W)."""
@@ -378,6 +382,7 @@ class _OptionsLoss(torch.autograd.Function):
         return loss[..., 0].where(real, 0.0).sum(1)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """Return the gradients of the logits."""
         of_own, of_motion = ctx.saved_tensors
@@ -395,22 +400,6 @@ def _require_motions(motions: tuple[tuple[int, int], ...], frame: FrameShape) ->
             f"motions are {str(motions)[:200]}; they must be 1 to {MAX_MOTIONS} different ones of less than a frame's "
             "sides (down, right), the first (0, 0)"
         )
-
-
-def _reach(config: PixelConfig) -> int:
-    """Return the longest way of a motion along either side."""
-    return max(abs(way) for motion in config.motions for way in motion)
-
-
-def _sources(config: PixelConfig) -> Tensor:
-    """Return where in a padded, flattened frame each motion finds the colour of each cell's pixels, (h·w, q, S)."""
-    (rows, columns), cell, border = config.grid, config.cell, _reach(config)
-    width = columns * cell + 2 * border
-    with torch.device("cpu"):  # what meta tensors cannot hold
-        down = torch.arange(rows * cell).view(rows, 1, cell, 1) + border
-        right = torch.arange(columns * cell).view(1, columns, 1, cell) + border
-        here = (down * width + right).reshape(rows * columns, cell * cell, 1)
-        return here - torch.tensor([y * width + x for y, x in config.motions])
 
 
 def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:

@@ -111,9 +111,9 @@ def _squared(frames: Tensor, truth: Tensor) -> float:
     return float((frames.float() - truth).square().sum()) / len(frames)
 
 
-def _wrong(predictor: Predictor, frames: Tensor, truth: Tensor) -> float:
-    pixels, real = (predictor.normaliser.to_uint8(each) for each in (frames, truth))
-    return int((pixels != real).any(-1).sum()) / len(frames)
+def _wrong(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> float:
+    named, real = (predictor.colours.classes(predictor.normaliser.to_uint8(each)) for each in (frames, truth))
+    return int((named != real).sum()) / len(frames)
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:

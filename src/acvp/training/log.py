@@ -66,7 +66,8 @@ class TrainingLog:
         self.flush()
         where = {"step": step, "phase": phase, "seconds": round(seconds, 1)}
         self.run.add_metrics({"kind": "held-out"} | where | report.to_dict())
-        curves = {"error": report.error, "copy_last": report.copy_last, "mse": report.mse, "wrong": report.wrong}
+        curves = {"error": report.error, "copy_last": report.copy_last, "mse": report.mse}
+        curves |= {"wrong": report.wrong, "copy_wrong": report.copy_wrong}
         for name, values in curves.items():
             for horizon, value in values.items():
                 self._board.add_scalar(f"held-out/{name}-{horizon}", value, step)

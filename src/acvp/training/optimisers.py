@@ -133,6 +133,7 @@ ADAMW_SIZE = 0.2
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of x, x³, x⁵ that send singular values of 0..1 near 1 soonest (Jordan, 2024)."""
 NEWTON_SCHULZ_STEPS = 5
+LAST_LAYERS = {"head", "heads", "copy"}
 SMALLEST_SIDE = 16
 """Matrices with a shorter side are left to AdamW."""
 
@@ -159,7 +160,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
 def make_optimiser(config: OptimiserConfig, network: nn.Module) -> Optimizer:
     """Return a new optimiser with a group of weights and one of biases; their rates are set at every step.
 
-    For Muon, inner matrices are a group of their own; layers named head or heads, which end the network, are not in it.
+    For Muon, matrices are a group of their own, but for those of the layers that end the network, by name.
     """
     named = [(name, weight) for name, weight in network.named_parameters() if weight.requires_grad]
     groups: list[dict[str, Any]] = [
@@ -172,17 +173,17 @@ def make_optimiser(config: OptimiserConfig, network: nn.Module) -> Optimizer:
         return Adam(groups, lr=0.0, fused=True)
     if config.kind == "muon":
         weights, biases = groups
-        inner = {id(weight) for name, weight in named if _is_inner_matrix(name, weight)}
+        inner = {id(weight) for name, weight in named if _is_muons(name, weight)}
         matrices = {"params": [w for w in weights["params"] if id(w) in inner], "rate": 1.0, "orthogonal": True}
         others = {"params": [w for w in weights["params"] if id(w) not in inner], "rate": 1.0}
         return Muon([matrices, others, biases], lr=0.0, weight_decay=config.weight_decay, fused=True)
     return AdamW(groups, lr=0.0, weight_decay=config.weight_decay, fused=True)
 
 
-def _is_inner_matrix(name: str, weight: Tensor) -> bool:
+def _is_muons(name: str, weight: Tensor) -> bool:
     *path, last = name.split(".")
     sides = (len(weight), weight.numel() // len(weight)) if weight.ndim > 1 else (1, 1)
-    return last == "weight" and min(sides) >= SMALLEST_SIDE and not {"head", "heads"} & set(path)
+    return last == "weight" and min(sides) >= SMALLEST_SIDE and not LAST_LAYERS & set(path)
 
 
 def set_learning_rate(optimiser: Optimizer, rate: float) -> None:

@@ -56,6 +56,11 @@ class Result:
 def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None = None) -> Result:
     """Train until the recipe is done; stops by signal and by divergence come back as exit codes."""
     keep_freed_memory()
+    with without_denormals():  # before there are threads
+        return _train(config, store, recipe, console)
+
+
+def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None) -> Result:
     data = TrainingData(store, recipe)
     fabric = make_fabric(config)
     run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
@@ -72,8 +77,7 @@ def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Con
             position=restored.position if restored else None, moments=restored.moments if restored else None,
         )  # fmt: skip
         try:
-            with without_denormals():
-                return Result(_fit(trainer), run)
+            return Result(_fit(trainer), run)
         finally:
             if log:
                 log.close()
