@@ -55,6 +55,8 @@ class PretrainConfig:
     """Of the run, to keep several of a game."""
     package: bool = True
     """Whether to put the weights into the package."""
+    beside_paper: bool = False
+    """Whether to train the paper's feedforward network in colour on the same frames for as long, and compare."""
 
 
 def main(config: PretrainConfig) -> None:
@@ -70,16 +72,40 @@ def make(game: str, config: PretrainConfig) -> None:
     test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=0.3)
     collect(test)
     run = config.home / "runs" / f"{game}-{config.name}"
-    options = TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes)
-    store = EpisodeStore.open(stores / game)
-    code = train(options, store, make_recipe(options, store), Console(stderr=True, highlight=False)).exit_code
-    if code:
-        raise SystemExit(code)
+    learn(TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes))
     body = evaluate(run, stores / game, test.out, config.windows)
     minutes = config.minutes * torch.get_num_threads()
     keep(body, run, RESULTS / "pixel" / f"{game}-{minutes:g}-core-minutes")
     if config.package:
         package(run, body, PACKAGED / game)
+    if config.beside_paper:
+        beside_paper(game, run, config)
+
+
+def learn(options: TrainConfig) -> None:
+    """Train, or go on."""
+    store = EpisodeStore.open(options.data)
+    code = train(options, store, make_recipe(options, store), Console(stderr=True, highlight=False)).exit_code
+    if code:
+        raise SystemExit(code)
+
+
+def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
+    """Train the paper's network as long, and look ahead with both from the same places."""
+    stores, paper = config.home / "stores", config.home / "runs" / f"{game}-paper"
+    learn(
+        TrainConfig(
+            data=stores / game, model="feedforward", view="rgb", preset="cpu", run=paper, minutes=config.minutes
+        )
+    )
+    out = config.home / "runs" / f"{game}-beside-paper"
+    if not (out / "evaluation.json").exists():
+        both = EvaluateConfig(
+            runs=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
+            windows=config.windows, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
+        )  # fmt: skip
+        evaluate_runs(both, acvp.load, lambda name: lambda done, total: None)
+    keep(json.loads((out / "evaluation.json").read_text()), out, RESULTS / "pixel" / f"{game}-beside-paper")
 
 
 def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str, Any]:
