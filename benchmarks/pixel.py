@@ -30,6 +30,8 @@ from benchmarks.provenance import RESULTS
 GAMES = ("freeway", "seaquest", "space_invaders", "qbert", "ms_pacman")
 PACKAGED = Path(acvp.__file__).parent / "pretrained"
 HORIZON = 100
+SHUFFLED = 20
+"""Windows that are also predicted under other actions."""
 SHOWN = (1, 10, 30, 100)
 KEPT = ("wrong_pixels", "exact", "object_kept")
 """Figures that go into results/."""
@@ -102,7 +104,8 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
     if not (out / "evaluation.json").exists():
         both = EvaluateConfig(
             runs=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
-            windows=config.windows, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
+            windows=config.windows, shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON,
+            video_formats=("mp4",),
         )  # fmt: skip
         evaluate_runs(both, acvp.load, lambda name: lambda done, total: None)
     keep(json.loads((out / "evaluation.json").read_text()), out, RESULTS / "pixel" / f"{game}-beside-paper")
@@ -113,8 +116,8 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
     done = run / "evaluation.json"
     if not done.exists():
         config = EvaluateConfig(
-            runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, batch_size=16,
-            video_steps=HORIZON, video_formats=("mp4",),
+            runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, shuffled_windows=SHUFFLED,
+            batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         evaluate_runs(config, acvp.load, lambda name: lambda done, total: None)
     body: dict[str, Any] = json.loads(done.read_text())
