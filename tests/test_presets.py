@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acvp import presets
 from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
@@ -40,6 +41,12 @@ class OnlyKnown:
 
 def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
     return make_recipe(TrainConfig(data=Path("x"), **options), OnlyKnown(shape))  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presets, "split", lambda store, **options: (store, store))
+    monkeypatch.setattr(presets, "motions_of", lambda store, cell, **options: ((0, 0), (cell - 1, 0)))
 
 
 def parameters(config: Any) -> int:

@@ -40,12 +40,19 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     options: dict[str, Any] = {"actions": len(info.action_meanings), "outcome_heads": config.outcome_heads}
     frame = get_view(view).shape(info.frame_shape)
     if config.model == "pixel":
+        _refuse_papers(config.preset)
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
         options["motions"] = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
     recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
+
+
+def _refuse_papers(preset: str) -> None:
+    """Refuse the paper's recipes for the pixel-exact predictor, before a store is searched for colours and motions."""
+    if preset in ("paper", "authors"):
+        raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
 
 
 def _colours(store: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
@@ -59,7 +66,7 @@ def _colours(store: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
 def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return the paper's training (§4, appendix A): Graves' RMSProp, three phases, 3.5 M updates."""
     if model == "pixel":
-        raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
+        _refuse_papers("paper")
     return Recipe(
         name="paper",
         predictor=network(model, frame, **options),
