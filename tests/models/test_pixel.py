@@ -14,7 +14,8 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.pixel import NO_PIXEL, PixelState, options_loss
+from acvp.models.options_loss import NO_PIXEL, options_loss
+from acvp.models.pixel import PixelState
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))

@@ -40,7 +40,7 @@ def without_denormals() -> Iterator[None]:
     """Take numbers below 1e-38 for zero in this thread, and in those it starts, where the CPU can.
 
     A CPU computes with them many times more slowly, and a network that is sure of nearly every pixel has gradients
-    full of them: training the pixel-exact predictor takes up to three times as long.
+    full of them.
     """
     torch.set_flush_denormal(True)
     try:
