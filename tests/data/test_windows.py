@@ -147,15 +147,29 @@ def test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict(
     windows = Windows(store, Window(context, horizon))
     batch = windows.batch(np.arange(len(windows)))
     events = (batch.rewards[:, -horizon:] != 0) | batch.ends[:, -horizon:]
-    assert windows.eventful.tolist() == np.flatnonzero(events.any(1)).tolist()
-    assert 0 < len(windows.eventful) < len(windows)
+    assert windows.eventful().tolist() == events.any(1).tolist()
+    assert 0 < windows.eventful().sum() < len(windows)
 
 
-def test_the_event_share_is_drawn_from_eventful_windows_and_the_rest_stays(tmp_path: Path) -> None:
+def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
     windows = Windows(store, Window(3, 2))
-    plain = np.concatenate([windows.draw(50, seed=1, step=step) for step in range(100)])
-    mixed = np.concatenate([windows.draw(50, seed=1, step=step, event_share=0.3) for step in range(100)])
-    changed = plain != mixed
-    assert np.isin(mixed[changed], windows.eventful).all()
-    assert changed.mean() == pytest.approx(0.3, abs=0.03)
+    weights = np.zeros(len(windows))
+    weights[[7, 20]] = 1.0, 3.0
+    emphases = windows.emphasis("these", 0.3, weights)
+    plain = np.concatenate([windows.draw(50, seed=1, step=step) for step in range(200)])
+    mixed = np.concatenate([windows.draw(50, seed=1, step=step, emphases=emphases) for step in range(200)])
+    changed = mixed[plain != mixed]
+    assert set(changed.tolist()) == {7, 20}
+    assert len(changed) / len(mixed) == pytest.approx(0.3, abs=0.02)
+    assert (changed == 20).mean() == pytest.approx(0.75, abs=0.03)
+    halves = [windows.draw(25, seed=1, step=9, rank=rank, world_size=2, emphases=emphases) for rank in (0, 1)]
+    assert np.concatenate(halves).tolist() == windows.draw(50, seed=1, step=9, emphases=emphases).tolist()
+
+
+def test_without_weight_or_share_nothing_is_emphasised(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path / "s", [12]), Window(1, 1))
+    assert windows.emphasis("none", 0.5, np.zeros(len(windows))) == ()
+    assert windows.emphasis("none", 0.0, np.ones(len(windows))) == ()
+    with pytest.raises(ValueError, match="weights for"):
+        windows.emphasis("wrong", 0.5, np.ones(3))

@@ -7,10 +7,9 @@ Shapes: B windows, L = context + horizon frames, H height, W width.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -55,6 +54,22 @@ class WindowBatch(NamedTuple):
     palette: Palette | None
 
 
+class Emphasis(NamedTuple):
+    """Windows to draw more often: a share of all is drawn by their weights."""
+
+    name: str
+    share: float
+    cumulative: NDArray[np.float64]
+    """Weights of the windows up to each, (len(windows),)."""
+
+    def draw(self, numbers: NDArray[np.int64], *, seed: int, step: int) -> NDArray[np.int64]:
+        """Draw the share anew."""
+        rng = generator(self.name, seed, step)
+        taken = rng.random(len(numbers)) < self.share
+        places = rng.random(len(numbers)) * self.cumulative[-1]
+        return np.where(taken, np.searchsorted(self.cumulative, places, side="right"), numbers)
+
+
 class Windows:
     """All windows of one shape in a store; number k stands for one place, k from 0 to len(windows) - 1."""
 
@@ -84,9 +99,8 @@ class Windows:
         before = int(self._ends[position - 1]) if position else 0
         return position, number - before
 
-    @cached_property
-    def eventful(self) -> NDArray[np.int64]:
-        """Numbers of the windows in whose predicted part a reward or an end comes."""
+    def eventful(self) -> NDArray[np.float64]:
+        """1 for each window in whose predicted part a reward or an end comes, else 0."""
         found: list[int] = []
         first = 0
         for position, entry in enumerate(self.store.entries):
@@ -105,29 +119,45 @@ class Windows:
             }
             found += [first + start for start in sorted(starts)]
             first = int(self._ends[position])
-        return np.array(found, np.int64)
+        return np.isin(np.arange(len(self)), found).astype(np.float64)
+
+    def emphasis(self, name: str, share: float, weights: NDArray[np.float64]) -> tuple[Emphasis, ...]:
+        """An emphasis on windows by their weights (len(windows),), or none where the share or all weights are zero."""
+        if len(weights) != len(self):
+            raise ValueError(f"{len(weights)} weights for {len(self)} windows")
+        cumulative = np.cumsum(weights)
+        return (Emphasis(name, share, cumulative),) if share and cumulative[-1] else ()
 
     def draw(
-        self, size: int, *, seed: int, step: int, rank: int = 0, world_size: int = 1, event_share: float = 0.0
+        self,
+        size: int,
+        *,
+        seed: int,
+        step: int,
+        rank: int = 0,
+        world_size: int = 1,
+        emphases: Sequence[Emphasis] = (),
     ) -> NDArray[np.int64]:
         """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would.
 
-        With an event share, so many of them are drawn from the eventful ones.
+        Each emphasis has its share of what those before it have drawn.
         """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}: ranks count from 0 to world_size - 1")
         numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
-        if event_share and len(self.eventful):
-            rng = generator("events", seed, step)
-            taken = rng.random(len(numbers)) < event_share
-            numbers[taken] = rng.choice(self.eventful, int(taken.sum()))
+        for emphasis in emphases:
+            numbers = emphasis.draw(numbers, seed=seed, step=step)
         return numbers[rank * size : (rank + 1) * size]
+
+    @property
+    def _stored_shape(self) -> tuple[int, ...]:
+        shape = self.store.info.frame_shape
+        return shape[:2] if self.store.palette is not None else shape
 
     def batch(self, numbers: NDArray[np.int64]) -> WindowBatch:
         """Decode windows into one batch."""
-        length, (height, width, _) = self.window.length, self.store.info.frame_shape
-        stored_shape = (height, width) if self.store.palette is not None else (height, width, 3)
-        frames = np.empty((len(numbers), length, *stored_shape), np.uint8)
+        length = self.window.length
+        frames = np.empty((len(numbers), length, *self._stored_shape), np.uint8)
         actions = np.empty((len(numbers), length - 1), np.int64)
         rewards = np.empty((len(numbers), length - 1), np.float32)
         ends = np.zeros((len(numbers), length - 1), np.bool_)
@@ -143,6 +173,12 @@ class Windows:
         if self.view is None:
             return WindowBatch(frames, actions, rewards, ends, palette)
         return WindowBatch(self.view.apply(frames, palette), actions, rewards, ends, None)
+
+    def frames(self, position: int, start: int, stop: int) -> NDArray[np.uint8]:
+        """Frames of an episode as they are stored: (T, H, W) indices in the store's palette, or (T, H, W, C)."""
+        out = np.empty((stop - start, *self._stored_shape), np.uint8)
+        self._decode(position, self.store[position], start, out)
+        return out
 
     def _decode(self, position: int, episode: Episode, start: int, out: NDArray[np.uint8]) -> None:
         """The frames in the store's palette, or as RGB where the store has none."""
@@ -168,7 +204,7 @@ def stream(
     world_size: int = 1,
     threads: int = 1,
     ahead: int = 2,
-    event_share: float = 0.0,
+    emphases: Sequence[Emphasis] = (),
 ) -> Iterator[WindowBatch]:
     """Batches of steps first_step, first_step + 1, … for ever, decoded `ahead` of need by threads.
 
@@ -176,7 +212,7 @@ def stream(
     """
 
     def make(step: int) -> WindowBatch:
-        drawn = windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size, event_share=event_share)
+        drawn = windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size, emphases=emphases)
         return windows.batch(drawn)
 
     steps = count(first_step)

@@ -6,16 +6,20 @@ Shapes: B windows, L frames of a window, C channels, H height, W width.
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.mean import mean_frame
+from acvp.data.rarity import rarity_of, rarity_of_windows
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.data.windows import Window, WindowBatch, Windows, stream
+from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from acvp.models import Normaliser
 from acvp.training.curriculum import Phase
@@ -82,6 +86,19 @@ class TrainingData:
         window = Window(phase.context, phase.predict)
         return Windows(self.train, window, None if self._stored_as_seen else self.view)
 
+    @cached_property
+    def _rarity(self) -> list[NDArray[np.float64]]:
+        return rarity_of(self.train)
+
+    def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
+        """Return which of a phase's windows are drawn more often than others."""
+        found: tuple[Emphasis, ...] = ()
+        if phase.rare_share:
+            found += windows.emphasis("rare", phase.rare_share, rarity_of_windows(windows, self._rarity))
+        if phase.event_share:
+            found += windows.emphasis("events", phase.event_share, windows.eventful())
+        return found
+
     def batches(
         self, phase: Phase, first_step: int, *, rank: int, world_size: int, threads: int
     ) -> Generator[WindowBatch]:
@@ -90,7 +107,7 @@ class TrainingData:
         windows, seed = self.windows(phase), self.recipe.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
-            ahead=threads + 1, event_share=phase.event_share,
+            ahead=threads + 1, emphases=self.emphases(windows, phase),
         )  # fmt: skip
         yield from batches
 

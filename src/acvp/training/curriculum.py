@@ -41,11 +41,15 @@ class Phase:
     """Factor on the learning rate after every 100,000 updates of the phase."""
     event_share: float = 0.0
     """Share of the windows that are drawn from those with a reward or an end among the predicted steps."""
+    rare_share: float = 0.0
+    """Share of the windows that are drawn by how rare the predicted steps are: see data/rarity.py."""
+    outcome_weight: float = 1.0
+    """Factor on the loss of reward and end beside that of the frames."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
     def __post_init__(self) -> None:
-        for name in ("predict", "context", "batch_size", "lr", "decay"):
+        for name in ("predict", "context", "batch_size", "lr", "decay", "outcome_weight"):
             if getattr(self, name) <= 0:
                 raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
         ends = (self.steps, self.minutes, self.patience)
@@ -53,8 +57,9 @@ class Phase:
             raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
         if self.anneal and self.steps is None and self.minutes is None:
             raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
-        if not 0 <= self.event_share < 1:
-            raise UserError(f"phase: event_share is {self.event_share}; it must be 0 or more, and below 1")
+        for name in ("event_share", "rare_share"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"phase: {name} is {getattr(self, name)}; it must be 0 or more, and below 1")
         if self.warmup < 0:
             raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
 

@@ -12,7 +12,7 @@ from acvp.models import Predictions, squared_error_loss
 from acvp.training.batches import DeviceBatch
 
 
-def objective(predictions: Predictions, batch: DeviceBatch) -> Tensor:
+def objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
     """Return the loss of K predictions of a batch: of the frames, plus the heads' cross-entropies."""
     loss = predictions.frame_loss
     if loss is None:
@@ -23,4 +23,4 @@ def objective(predictions: Predictions, batch: DeviceBatch) -> Tensor:
     signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive
     reward = functional.cross_entropy(predictions.reward.float().flatten(0, 1), signs.flatten())
     end = functional.binary_cross_entropy_with_logits(predictions.end.float(), batch.ends[:, -steps:].float())
-    return loss + reward + end
+    return loss + outcome_weight * (reward + end)

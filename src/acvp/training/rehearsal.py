@@ -27,8 +27,10 @@ def rehearse(trainer: Trainer) -> list[str]:
     for number in range(first, len(phases)):
         phase, fabric = phases[number], trainer.fabric
         windows = trainer.data.windows(phase)
-        share = {"rank": fabric.global_rank, "world_size": fabric.world_size}
-        drawn = windows.draw(phase.batch_size // fabric.world_size, seed=trainer.recipe.seed, step=0, **share)
+        drawn = windows.draw(
+            phase.batch_size // fabric.world_size, seed=trainer.recipe.seed, step=0,
+            rank=fabric.global_rank, world_size=fabric.world_size,
+        )  # fmt: skip
         batch = to_device(windows.batch(drawn), trainer.predictor.normaliser)
         float(trainer.gradients(phase, batch))
         began = time.monotonic()

@@ -119,7 +119,7 @@ class Trainer:
             part = DeviceBatch(*(each[first : first + size] for each in batch))
             with self.fabric.no_backward_sync(self.network, enabled=first + size < rows):
                 predictions = self.network(part.frames, part.actions, predict=phase.predict, feed_back=phase.feed_back)
-                loss = objective(predictions, part) * (size / (rows * world))
+                loss = objective(predictions, part, phase.outcome_weight) * (size / (rows * world))
                 self.fabric.backward(loss)
             total += loss.detach()
         if world > 1:  # the processes' gradients were averaged: what is wanted is their sum

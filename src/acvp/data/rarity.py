@@ -1,0 +1,72 @@
+"""How rare what happens in each step of a store is: collisions among steps in which things just move on.
+
+Shapes: T frames, H height, W width, C channels, n cells that change, q numbers of a cell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window, Windows
+from acvp.seeding import generator
+
+CELL = 5
+"""Pixels along a side of what counts as one place."""
+KIND_BITS = 22
+"""Kinds of change are told apart by numbers of so many bits; two that share one count as a little less rare."""
+AT_ONCE = 256
+"""Frames decoded at once."""
+
+
+def rarity_of(store: EpisodeStore) -> list[NDArray[np.float64]]:
+    """Return for each episode the rarity of its steps, (T - 1,) each.
+
+    A cell of 5×5 pixels that changes between two frames is a change, of the kind that its pixels before and after make;
+    where it is does not matter. A change's rarity is one over the number of changes of its kind in the store, a step's
+    the sum over its changes. Steps drawn by their rarity show every kind equally often.
+    """
+    found = [_changes_of(store, position) for position in range(len(store))]
+    counts = np.zeros(2**KIND_BITS, np.int64)
+    for _, kind in found:
+        counts += np.bincount(kind, minlength=len(counts))
+    return [
+        np.bincount(step, 1.0 / counts[kind], minlength=entry.frames - 1).astype(np.float64)
+        for (step, kind), entry in zip(found, store.entries, strict=True)
+    ]
+
+
+def rarity_of_windows(windows: Windows, of_steps: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return each window's rarity: that of its predicted steps together, (len(windows),)."""
+    context, length = windows.window.context, windows.window.length
+    each = []
+    for rarity in of_steps:
+        before = np.concatenate(([0.0], np.cumsum(rarity)))  # that of the first k steps
+        starts = np.arange(max(0, len(rarity) + 2 - length))
+        each.append(before[starts + length - 1] - before[starts + context - 1])
+    return np.concatenate(each)
+
+
+def _changes_of(store: EpisodeStore, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return step and kind of every change in an episode, (n,) each."""
+    frames, windows = store.entries[position].frames, Windows(store, Window(1, 0))
+    parts = [
+        (step + first, kind)
+        for first in range(0, frames - 1, AT_ONCE)
+        for step, kind in [changes(windows.frames(position, first, min(first + AT_ONCE + 1, frames)))]
+    ]
+    steps, kinds = zip(*parts, strict=True) if parts else ((), ())
+    return np.concatenate((np.empty(0, np.int32), *steps)), np.concatenate((np.empty(0, np.int32), *kinds))
+
+
+def changes(frames: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return step and kind of every change in frames (T, H, W) or (T, H, W, C), (n,) each."""
+    rows, columns = frames.shape[1] // CELL, frames.shape[2] // CELL
+    cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, -1)
+    step, row, column = (cut[1:] != cut[:-1]).any((2, 4, 5)).nonzero()
+    pair = np.stack((cut[step, row, :, column], cut[step + 1, row, :, column]), 1).reshape(len(step), -1)  # (n, q)
+    words = np.pad(pair, ((0, 0), (0, -pair.shape[1] % 8))).view(np.uint64)
+    factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
+    kind = (words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)  # multiply, add up, shift
+    return step.astype(np.int32), kind.astype(np.int32)
