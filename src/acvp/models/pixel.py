@@ -66,6 +66,8 @@ class PixelConfig:
     """Features of a cell at each scale of the U-Net."""
     blocks: tuple[int, ...] = (1, 1, 2)
     """Residual blocks at each scale, on the way down and, but for the last, up again."""
+    round_edges: bool = False
+    """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
     still: int = 8
     """Of the cells in which and beside which nothing moves, one in so many is trained on, with that weight."""
     pixel_scale: float = 255.0
@@ -125,7 +127,9 @@ class PixelPredictor(Predictor):
         self.remember = linear(config.context * config.embedding, first, generator, bias=False)
         self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
         self.place = nn.Parameter(torch.zeros(*config.grid, first))
-        self.unet = ActionUnet(config.channels, config.blocks, config.actions, generator)
+        self.unet = ActionUnet(
+            config.channels, config.blocks, config.actions, generator, round_edges=config.round_edges
+        )
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
         self.copy = linear(first, len(config.motions), generator, bound=0.0)
         nn.init.zeros_(self.copy.bias)
