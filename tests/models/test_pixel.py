@@ -16,6 +16,7 @@ from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel import PixelState
+from acvp.models.unet import ActionUnet
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
@@ -71,6 +72,21 @@ def test_before_training_nothing_changes() -> None:
     state = predictor.observe(frames[:, :3])
     for frame, _ in imagine(predictor, state, actions[:, -2:]):
         torch.testing.assert_close(frame, frames[:, 2])
+
+
+@pytest.mark.parametrize("round_edges", [False, True])
+def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, round_edges: bool) -> None:
+    unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), round_edges=round_edges)
+    for weight in unet.parameters():
+        torch.nn.init.uniform_(weight, 0.1, 0.5, generator=seeded(2))
+    x = torch.rand(1, 4, 40, 30, generator=seeded(3)).requires_grad_()
+    features, _ = unet(x, torch.eye(2)[:1])
+    features[0, :, 0, 0].sum().backward()
+    assert x.grad is not None
+    seen = x.grad.abs().sum((0, 1)) > 0
+    assert seen[0, 0]
+    assert seen[0, -1] == seen[-1, 0] == seen[-1, -1] == round_edges
+    assert not seen[20, 15]
 
 
 def test_predictions_are_frames_of_the_palette() -> None:

@@ -40,6 +40,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "embedding": 4,
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
+        "round_edges": True,
     },
     "copy-last-frame": {},
 }
