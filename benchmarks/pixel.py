@@ -23,6 +23,7 @@ from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
 from acvp.models import predictor_files
 from acvp.presets import make_recipe
+from acvp.progress import stages
 from acvp.training.config import TrainConfig
 from acvp.training.session import train
 from benchmarks.provenance import RESULTS
@@ -107,7 +108,8 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
             windows=config.windows, shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON,
             video_formats=("mp4",),
         )  # fmt: skip
-        evaluate_runs(both, acvp.load, lambda name: lambda done, total: None)
+        with stages() as stage:
+            evaluate_runs(both, acvp.load, stage)
     keep(json.loads((out / "evaluation.json").read_text()), out, RESULTS / "pixel" / f"{game}-beside-paper")
 
 
@@ -119,7 +121,8 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
             runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, shuffled_windows=SHUFFLED,
             batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
-        evaluate_runs(config, acvp.load, lambda name: lambda done, total: None)
+        with stages() as stage:
+            evaluate_runs(config, acvp.load, stage)
     body: dict[str, Any] = json.loads(done.read_text())
     return body
 

@@ -126,7 +126,7 @@ def test_recording_does_not_import_torch() -> None:
 def test_progress_is_written_where_there_is_no_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("acvp.cli.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("acvp.progress.LINE_SECONDS", 0.0)
     assert main(["collect", "--env-id", "acvp/Toy-v0", "--frames", "300", "--out", str(tmp_path / "s")]) == 0
     assert main(["data", "verify", str(tmp_path / "s")]) == 0
     told = capsys.readouterr().err

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from tyro.conf import subcommand
 
@@ -34,15 +31,13 @@ from acvp.envs import load_module, make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.play.config import PlayConfig, PredictorExportConfig
+from acvp.progress import counting, err, progress_bar, stages, told
 from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
-LINE_SECONDS = 30.0
-"""Between lines of progress where stderr is no terminal."""
 
 out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 Verb = (
@@ -99,14 +94,14 @@ def run_collect(config: CollectConfig) -> int:
     load = load_policy
     if config.policy.startswith("agent:"):
         from acvp.agents.policy import load_any_policy as load
-    with _progress("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
+    with progress_bar("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
         task = bar.add_task("recording", total=config.frames, rate=0.0, size=0.0)
 
         def show(frames: int, size: int) -> None:
             bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
-            told(min(frames, config.frames), config.frames)
+            write(min(frames, config.frames), config.frames)
 
-        told = _told("recording", "frames", lambda done, total: None)
+        write = told("recording", "frames", lambda done, total: None)
         store = collect(config, show, load)
     out.print(repr(store), markup=False)
     out.print(f"look at it: acvp data info {config.out}", markup=False)
@@ -138,7 +133,7 @@ def run_verify(config: VerifyConfig) -> int:
     """acvp data verify."""
     from acvp.data.verify import verify
 
-    with _counting("checking") as show:
+    with counting("checking") as show:
         problems = verify(config.store, show)
     if config.replay and not problems:
         problems = _replay(EpisodeStore.open(config.store))
@@ -164,7 +159,7 @@ def run_import(config: ImportConfig) -> int:
                 env_id, actions = game.env_id, game.action_meanings
         except UserError as error:
             raise UserError(f"{error}; or give --actions N, for a game that is not installed") from error
-    with _counting("importing", "frames") as show:
+    with counting("importing", "frames") as show:
         stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
     for store in stores:
         out.print(repr(store), markup=False)
@@ -182,7 +177,7 @@ def run_export(config: ExportConfig) -> int:
     train = test = None
     if config.test_fraction is not None:
         train, test = split_positions(store, test_fraction=config.test_fraction)
-    with _counting("exporting", "frames") as show:
+    with counting("exporting", "frames") as show:
         export_store(
             config.format, store, config.out, train=train, test=test, dataset_id=config.dataset_id, progress=show
         )
@@ -205,7 +200,7 @@ def run_evaluate(config: EvaluateConfig) -> int:
     from acvp.evaluation.command import default_out, evaluate_runs
     from acvp.evaluation.tables import horizon_tables
 
-    with _stages() as stage:
+    with stages() as stage:
         body = evaluate_runs(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
@@ -220,7 +215,7 @@ def run_counterfactual(config: CounterfactualConfig) -> int:
     from acvp.evaluation.command import default_out
     from acvp.evaluation.tables import counterfactual_table
 
-    with _stages() as stage:
+    with stages() as stage:
         body = counterfactual_runs(config, acvp.load, stage)
     _print_results([counterfactual_table(body)], body, config.out or default_out(config.runs))
     return EXIT_OK
@@ -232,7 +227,7 @@ def run_analyze(config: AnalyzeConfig) -> int:
     from acvp.analysis.command import analyze_run
     from acvp.analysis.tables import analysis_tables
 
-    with _stages() as stage:
+    with stages() as stage:
         body = analyze_run(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
@@ -255,7 +250,7 @@ def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
     """acvp agent evaluate."""
     from acvp.agents.evaluate import evaluate_agent
 
-    with _counting("playing", "plays") as show:
+    with counting("playing", "plays") as show:
         body = evaluate_agent(config, show)
     score = f"{body['mean']:,.1f} ± {body['standard_error']:,.1f}"
     out.print(f"{body['env_id']}: score {score} ({config.plays} plays, ε = {config.epsilon:g})", markup=False)
@@ -280,7 +275,7 @@ def run_control(config: ControlConfig) -> int:
     from acvp.agents.agent import load_agent
     from acvp.control.play_command import control_out, control_runs, control_table
 
-    with _stages() as stage:
+    with stages() as stage:
         body = control_runs(config, acvp.load, load_agent, stage)
     _print_results([control_table(body)], body, control_out(config))
     return EXIT_OK
@@ -291,7 +286,7 @@ def run_explore(config: ExploreConfig) -> int:
     import acvp
     from acvp.control.explore_command import explore_sources, explore_table
 
-    with _stages() as stage:
+    with stages() as stage:
         body = explore_sources(config, acvp.load, stage)
     _print_results([explore_table(body)], body, config.out)
     return EXIT_OK
@@ -348,48 +343,12 @@ def _replay(store: EpisodeStore) -> list[str]:
     from acvp.data.replay import first_difference, replay_game
 
     problems = []
-    with replay_game(store) as game, _counting("replaying") as show:
+    with replay_game(store) as game, counting("replaying") as show:
         for done, episode in enumerate(store, 1):
             difference = first_difference(episode, game)
             problems += [difference] if difference else []
             show(done, len(store))
     return problems
-
-
-@contextmanager
-def _counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int], None]]:
-    """A bar that counts what is done."""
-    with _progress(units) as bar:
-        task = bar.add_task(what, total=None)
-        yield _told(what, units, lambda done, total: bar.update(task, completed=done, total=total))
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """One bar that goes through named stages."""
-    with _progress("") as bar:
-        task = bar.add_task("starting", total=None)
-
-        def begin(name: str) -> Callable[[int, int], None]:
-            bar.reset(task, description=name, total=None)
-            return _told(name, "", lambda done, total: bar.update(task, completed=done, total=total))
-
-        yield begin
-
-
-def _told(what: str, units: str, show: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """The bar's own function where stderr is a terminal; else one that writes a line every half minute."""
-    if err.is_terminal:
-        return show
-    last = time.monotonic()
-
-    def write(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LINE_SECONDS:
-            last = time.monotonic()
-            err.print(f"{what}: {done:,} of {total:,} {units}".rstrip(), markup=False)
-
-    return write
 
 
 def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
@@ -403,12 +362,6 @@ def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) ->
     if "note" in body:
         out.print(f"note: {body['note']}", markup=False)
     out.print(f"written to {folder}", markup=False)
-
-
-def _progress(text: str) -> Progress:
-    """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(text))
-    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
 if __name__ == "__main__":

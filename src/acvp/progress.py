@@ -1,0 +1,57 @@
+"""Progress on stderr: a bar where that is a terminal, else a line every half minute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+LINE_SECONDS = 30.0
+"""Between lines of progress where stderr is no terminal."""
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts what is done."""
+    with progress_bar(units) as bar:
+        task = bar.add_task(what, total=None)
+        yield told(what, units, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """One bar that goes through named stages."""
+    with progress_bar("") as bar:
+        task = bar.add_task("starting", total=None)
+
+        def begin(name: str) -> Callable[[int, int], None]:
+            bar.reset(task, description=name, total=None)
+            return told(name, "", lambda done, total: bar.update(task, completed=done, total=total))
+
+        yield begin
+
+
+def told(what: str, units: str, show: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """The bar's own function where stderr is a terminal; else one that writes a line every half minute."""
+    if err.is_terminal:
+        return show
+    last = time.monotonic()
+
+    def write(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
+            err.print(f"{what}: {done:,} of {total:,} {units}".rstrip(), markup=False)
+
+    return write
+
+
+def progress_bar(text: str) -> Progress:
+    """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(text))
+    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
