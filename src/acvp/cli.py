@@ -15,6 +15,7 @@ from tyro.conf import subcommand
 
 from acvp import __version__
 from acvp.agents.config import (
+    AgentCompareConfig,
     AgentConfig,
     AgentEvaluateConfig,
     AgentImportConfig,
@@ -259,6 +260,20 @@ def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
     return EXIT_OK
 
 
+def run_agent_compare(config: AgentCompareConfig) -> int:
+    """acvp agent compare."""
+    from acvp.control.compare import compare_agents
+
+    body = compare_agents(config)
+    for name, found in body["strategies"].items():
+        last = found["curve"][-1]
+        error = "" if last["standard_error"] is None else f" ± {last['standard_error']:,.1f}"
+        seeds = len(found["runs"])
+        out.print(f"{name}: {last['mean']:,.1f}{error} after {last['step']:,} decisions ({seeds} seeds)", markup=False)
+    out.print(f"written to {config.out}", markup=False)
+    return EXIT_OK
+
+
 def run_agent_import(config: AgentImportConfig) -> int:
     """acvp agent import."""
     require_stable_baselines3()
@@ -327,6 +342,7 @@ RUN: dict[type[Any], Callable[[Any], int]] = {
     CounterfactualConfig: run_counterfactual,
     AgentTrainConfig: run_agent_train,
     AgentEvaluateConfig: run_agent_evaluate,
+    AgentCompareConfig: run_agent_compare,
     AgentImportConfig: run_agent_import,
     ControlConfig: run_control,
     ExploreConfig: run_explore,

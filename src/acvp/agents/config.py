@@ -139,15 +139,30 @@ class AgentImportConfig:
     """Needed: reading such a zip runs whatever code is in it. Say so only if you trust where it comes from."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AgentCompareConfig:
+    """Draw learning curves of several runs into one figure; runs that differ in their seed only become one curve."""
+
+    runs: tuple[Path, ...]
+    """Folders of runs of one game and one --decisions, of several strategies of exploration and several seeds."""
+    out: Path
+    """Folder for learning.json and plots/."""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise UserError("--runs: name at least one run")
+
+
 AgentVerb = (
     Annotated[AgentTrainConfig, subcommand("train")]
     | Annotated[AgentEvaluateConfig, subcommand("evaluate")]
+    | Annotated[AgentCompareConfig, subcommand("compare")]
     | Annotated[AgentImportConfig, subcommand("import")]
 )
 
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """Agents that play: train, evaluate, import."""
+    """Agents that play: train, evaluate, compare, import."""
 
     verb: AgentVerb

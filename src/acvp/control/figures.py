@@ -66,6 +66,34 @@ def _means(points: list[Mapping[str, Any]]) -> tuple[NDArray[np.float64], NDArra
     return np.array([point["mean"] for point in points], np.float64), np.array(errors, np.float64)
 
 
+def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return the score of learning agents against decisions: a line for each strategy, a thin one for each seed."""
+    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    for i, (name, found) in enumerate(body["strategies"].items()):
+        color = SOURCE_COLORS.get(name, RUN_COLORS[i % len(RUN_COLORS)])
+        for run in found["runs"]:
+            steps, scores = ([point[key] for point in run["points"]] for key in ("step", "mean"))
+            axes.plot(steps, scores, color=color, linewidth=0.7, alpha=0.5)
+        mean, error = _means(found["curve"])
+        steps = [point["step"] for point in found["curve"]]
+        label = f"{name}, {len(found['runs'])} seed{'s' * (len(found['runs']) > 1)}"
+        axes.errorbar(steps, mean, error, color=color, label=label, linewidth=1.8, marker="o", markersize=3.5)
+    axes.set_title("Learning curves", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_xlabel("decisions of all games together", color=colors["ink"])
+    axes.set_ylabel("score, higher is better", color=colors["ink"])
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    style(axes, colors)
+    legend_below(axes, colors)
+    plays = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
+    text = (
+        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {plays} plays at each point; thick: "
+        "mean over seeds with its standard error."
+    )
+    caption(figure, text, colors)
+    return figure
+
+
 def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
     """Return the decisions to the first reward, a dot for each seed and a bar at the median."""
     figure = Figure(figsize=(SIZE[0], 1.6 + 0.5 * len(body["sources"])), facecolor=colors["paper"])

@@ -1,0 +1,70 @@
+"""Learning curves of several runs beside each other, of runs whose scores are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acvp.cli import main
+from acvp.runs import RunFolder
+
+
+def written(folder: Path, *, exploration: str, seed: int, scores: list[float], **changes: Any) -> str:
+    """Write the run of an agent whose learning curve has these scores, 100 decisions apart."""
+    folder.mkdir()
+    run = RunFolder(folder)
+    config: dict[str, Any] = {"env_id": "acvp/Toy-v0", "settings": {"exploration": exploration}, "seed": seed}
+    run.write_config(config | changes)
+    lines = [{"kind": "train", "step": 7}]
+    lines += [
+        {"kind": "evaluation", "step": 100 * i, "mean": score, "scores": [score - 1, score + 1]}
+        for i, score in enumerate(scores)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(folder)
+
+
+def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        written(tmp_path / "a", exploration="random", seed=1, scores=[0.0, 2.0]),
+        written(tmp_path / "b", exploration="random", seed=2, scores=[2.0, 6.0]),
+        written(tmp_path / "c", exploration="informed-model", seed=1, scores=[1.0, 9.0]),
+    ]
+    assert main(["agent", "compare", "--runs", *runs, "--out", str(tmp_path / "out")]) == 0
+    body = json.loads((tmp_path / "out" / "learning.json").read_text())
+    random = body["strategies"]["random"]
+    assert [run["seed"] for run in random["runs"]] == [1, 2]
+    assert random["curve"] == [
+        {"step": 0, "mean": 1.0, "standard_error": pytest.approx(1.0)},
+        {"step": 100, "mean": 4.0, "standard_error": pytest.approx(2.0)},
+    ]
+    assert body["strategies"]["informed-model"]["curve"][-1] == {"step": 100, "mean": 9.0, "standard_error": None}
+    assert body["provenance"]["command"]
+    assert (tmp_path / "out" / "plots" / "learning.png").stat().st_size > 5000
+    assert (tmp_path / "out" / "plots" / "learning.svg").exists()
+    assert "random: 4.0 ± 2.0 after 100 decisions (2 seeds)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "lie at different decisions"),
+        ({"exploration": "random", "seed": 1, "scores": [0.0, 1.0]}, "come twice"),
+        ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "env_id": "acvp/Other-v0"}, "of one game"),
+        ({"exploration": "random", "seed": 2, "scores": []}, "no point"),
+        ({"exploration": "random", "seed": 2, "scores": [1.0], "settings": {}}, "not the run of an agent"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], second: dict[str, Any], reason: str
+) -> None:
+    runs = [
+        written(tmp_path / "a", exploration="random", seed=1, scores=[0.0, 2.0]),
+        written(tmp_path / "b", **second),
+    ]
+    assert main(["agent", "compare", "--runs", *runs, "--out", str(tmp_path / "out")]) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
