@@ -71,3 +71,10 @@ def test_colours_count_where_a_store_has_no_palette() -> None:
     step, kind = changes(frames)
     assert step.tolist() == [0, 1, 2]
     assert len(set(kind.tolist())) == 3
+
+
+@pytest.mark.parametrize("shape", [(4, 10, 10), (4, 3, 9), (1, 10, 10)])
+def test_where_nothing_changes_nothing_is_rare(shape: tuple[int, int, int]) -> None:
+    frames = np.zeros(shape, np.uint8)
+    frames[:, 0, 0] = 3
+    assert [len(each) for each in changes(frames)] == [0, 0]

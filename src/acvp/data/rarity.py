@@ -1,9 +1,11 @@
 """How rare what happens in each step of a store is: collisions among steps in which things just move on.
 
-Shapes: T frames, H height, W width, C channels, n cells that change, q numbers of a cell.
+Shapes: T frames, H height, W width, C channels, n cells that change.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +29,9 @@ def rarity_of(store: EpisodeStore) -> list[NDArray[np.float64]]:
     where it is does not matter. A change's rarity is one over the number of changes of its kind in the store, a step's
     the sum over its changes. Steps drawn by their rarity show every kind equally often.
     """
-    found = [_changes_of(store, position) for position in range(len(store))]
-    counts = np.zeros(2**KIND_BITS, np.int64)
-    for _, kind in found:
-        counts += np.bincount(kind, minlength=len(counts))
+    windows = Windows(store, Window(1, 0))
+    found = [_changes_of(windows, position) for position in range(len(store))]
+    counts = np.bincount(np.concatenate([kind for _, kind in found]), minlength=2**KIND_BITS)
     return [
         np.bincount(step, 1.0 / counts[kind], minlength=entry.frames - 1).astype(np.float64)
         for (step, kind), entry in zip(found, store.entries, strict=True)
@@ -48,9 +49,9 @@ def rarity_of_windows(windows: Windows, of_steps: list[NDArray[np.float64]]) -> 
     return np.concatenate(each)
 
 
-def _changes_of(store: EpisodeStore, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _changes_of(windows: Windows, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return step and kind of every change in an episode, (n,) each."""
-    frames, windows = store.entries[position].frames, Windows(store, Window(1, 0))
+    frames = windows.store.entries[position].frames
     parts = [
         (step + first, kind)
         for first in range(0, frames - 1, AT_ONCE)
@@ -62,11 +63,12 @@ def _changes_of(store: EpisodeStore, position: int) -> tuple[NDArray[np.int32], 
 
 def changes(frames: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return step and kind of every change in frames (T, H, W) or (T, H, W, C), (n,) each."""
-    rows, columns = frames.shape[1] // CELL, frames.shape[2] // CELL
-    cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, -1)
+    rows, columns, channels = frames.shape[1] // CELL, frames.shape[2] // CELL, prod(frames.shape[3:])
+    cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, channels)
     step, row, column = (cut[1:] != cut[:-1]).any((2, 4, 5)).nonzero()
-    pair = np.stack((cut[step, row, :, column], cut[step + 1, row, :, column]), 1).reshape(len(step), -1)  # (n, q)
-    words = np.pad(pair, ((0, 0), (0, -pair.shape[1] % 8))).view(np.uint64)
+    pair = np.stack((cut[step, row, :, column], cut[step + 1, row, :, column]), 1)  # (n, 2, CELL, CELL, C)
+    flat = pair.reshape(len(step), 2 * CELL**2 * channels)
+    words = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 8))).view(np.uint64)
     factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
     kind = (words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)  # multiply, add up, shift
     return step.astype(np.int32), kind.astype(np.int32)
