@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play
+# make demo | test | check | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained agents demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play clean
+.PHONY: pretrained agents demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
 
 # About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
@@ -70,6 +70,10 @@ bench-control: install
 # Ten minutes in a browser; for a short one or another predictor see benchmarks/play.py.
 bench-play: install
 	$(BIN)/python -m benchmarks.play
+
+# An hour of four pages at once, and a bad one beside a good one.
+bench-crowd: install
+	$(BIN)/python -m benchmarks.play_crowd
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

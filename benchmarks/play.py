@@ -151,12 +151,12 @@ def chosen(options: Options) -> list[str]:
 
 
 @contextmanager
-def served(options: Options) -> Iterator[tuple[psutil.Process, str]]:
+def served(options: Options, *more: str) -> Iterator[tuple[psutil.Process, str]]:
     """A running `acvp play`, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "acvp.cli", "play", "--no-browser", "--port", str(port), *chosen(options)]
+    command = [sys.executable, "-m", "acvp.cli", "play", "--no-browser", "--port", str(port), *chosen(options), *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -268,8 +268,8 @@ def run_agent_compare(config: AgentCompareConfig) -> int:
     for name, found in body["strategies"].items():
         last = found["curve"][-1]
         error = "" if last["standard_error"] is None else f" ± {last['standard_error']:,.1f}"
-        seeds = len(found["runs"])
-        out.print(f"{name}: {last['mean']:,.1f}{error} after {last['step']:,} decisions ({seeds} seeds)", markup=False)
+        seeds = ", ".join(str(run["seed"]) for run in found["runs"])
+        out.print(f"{name}: {last['mean']:,.1f}{error} after {last['step']:,} decisions (seed {seeds})", markup=False)
     out.print(f"written to {config.out}", markup=False)
     return EXIT_OK
 

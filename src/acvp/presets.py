@@ -106,7 +106,7 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     predictor = PixelConfig(frame=frame, cell=_cell(frame), round_edges=True, **options)
     first = Phase(
         predict=4, context=predictor.context, batch_size=2, feed_back=False, lr=2e-3, minutes=26.0, warmup=50,
-        rare_share=0.6, event_share=0.15, outcome_weight=10.0, anneal=True,
+        rare_share=0.5, event_share=0.15, outcome_weight=10.0, anneal=True,
     )  # fmt: skip
     second = replace(first, predict=8, feed_back=True, lr=5e-4, minutes=4.0)
     return Recipe(

@@ -52,3 +52,16 @@ def answer_store(path: Path, lengths: list[int], *, terminated: bool = True) -> 
         for number, frames in enumerate(lengths):
             writer.add(answer_episode(number, frames, terminated=terminated))
     return EpisodeStore.open(path)
+
+
+def colour_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
+    """One episode per palette; frame t is all of colour t."""
+    with open_writer(path, INFO) as writer:
+        for number, palette in enumerate(palettes):
+            frames = np.broadcast_to(np.array(palette, np.uint8)[:, None, None], (len(palette), 6, 8, 3))
+            recorder = EpisodeRecorder()
+            recorder.start(frames[0])
+            for frame in frames[1:]:
+                recorder.step(0, 0.0, frame)
+            writer.add(recorder.finish(number=number, seed=0, terminated=True, truncated=False))
+    return EpisodeStore.open(path)

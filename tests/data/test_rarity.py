@@ -12,6 +12,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.rarity import CELL, changes, rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
+from tests.data.answers import answer_store, colour_store
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,48 @@ def test_a_window_is_as_rare_as_the_steps_it_predicts(store: EpisodeStore, conte
     windows = Windows(store, Window(context, horizon))
     found = rarity_of_windows(windows, of_steps)
     assert len(found) == len(windows)
-    for number in (0, 1, len(windows) // 2, len(windows) - 1):
-        position, start = windows.locate(number)
-        first = start + context - 1
-        assert found[number] == pytest.approx(of_steps[position][first : first + horizon].sum())
+    places = [windows.locate(number) for number in range(len(windows))]
+    expected = [of_steps[p][start + context - 1 : start + context + horizon - 1].sum() for p, start in places]
+    assert found == pytest.approx(expected)
+
+
+def test_windows_are_counted_past_episodes_that_are_too_short(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [1, 9, 60, 3]), Window(4, 3))
+    assert windows.left_out == 2
+    of_steps = rarity_of(windows.store)
+    found = rarity_of_windows(windows, of_steps)
+    assert found[0] == pytest.approx(of_steps[1][3:6].sum())
+    assert found[3] == pytest.approx(of_steps[2][3:6].sum())
+    assert len(found) == 3 + 54
+
+
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+@pytest.mark.parametrize("kept", [10**6, 2, 0])
+def test_kinds_are_the_same_whatever_the_palettes_of_the_episodes_and_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr("acvp.data.rarity.KEPT", kept)
+    store = colour_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
+    assert [each.tolist() for each in rarity_of(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
+
+
+def test_a_store_of_too_many_colours_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
+    store = colour_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
+    assert store.palette is None
+    first, second, again = rarity_of(store)
+    assert first.tolist() == [0.5] + [1.0] * 198
+    assert second.tolist() == [1.0] * 199
+    assert again.tolist() == [0.5]
+
+
+def test_long_episodes_are_read_in_blocks(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = rarity_of(store)
+    monkeypatch.setattr("acvp.data.rarity.BLOCK_BYTES", 5000)
+    told: list[tuple[int, int]] = []
+    assert all(np.array_equal(a, b) for a, b in zip(whole, rarity_of(store, lambda *d: told.append(d)), strict=True))
+    assert told[-1] == (len(store), len(store))
 
 
 def test_pixels_beyond_the_last_whole_cell_do_not_count() -> None:

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.palette import colorize
-from acvp.data.recorder import EpisodeRecorder
-from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.windows import Window, WindowBatch, Windows, stream
-from acvp.data.writer import open_writer
 from acvp.errors import UserError
-from tests.data.answers import INFO, answer_action, answer_store, read_answer
+from tests.data.answers import answer_action, answer_store, colour_store, read_answer
 
 
 def answers(batch: WindowBatch) -> list[list[tuple[int, int]]]:
@@ -96,24 +93,11 @@ def test_windows_can_be_sent_to_another_process(tmp_path: Path) -> None:
     assert np.array_equal(here.frames, there.frames)
 
 
-def store_of(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
-    """One episode per palette; frame t is all of colour t."""
-    with open_writer(path, INFO) as writer:
-        for number, palette in enumerate(palettes):
-            frames = np.broadcast_to(np.array(palette, np.uint8)[:, None, None], (len(palette), 6, 8, 3))
-            recorder = EpisodeRecorder()
-            recorder.start(frames[0])
-            for frame in frames[1:]:
-                recorder.step(0, 0.0, frame)
-            writer.add(recorder.finish(number=number, seed=0, terminated=True, truncated=False))
-    return EpisodeStore.open(path)
-
-
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 
 def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> None:
-    store = store_of(tmp_path, [[RED, GREEN], [BLUE, RED], [GREEN, BLUE]])
+    store = colour_store(tmp_path, [[RED, GREEN], [BLUE, RED], [GREEN, BLUE]])
     windows = Windows(store, Window(1, 1))
     batch = windows.batch(np.arange(3))
     assert batch.palette is not None
@@ -126,7 +110,7 @@ def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> 
 
 def test_a_store_of_too_many_colors_gives_rgb(tmp_path: Path) -> None:
     palettes = [[(e, t, 7) for t in range(200)] for e in range(2)]
-    store = store_of(tmp_path, palettes)
+    store = colour_store(tmp_path, palettes)
     assert store.palette is None
     batch = Windows(store, Window(1, 1)).batch(np.array([0, 199 + 5]))
     assert batch.frames.shape == (2, 2, 6, 8, 3)
@@ -156,7 +140,7 @@ def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path
     windows = Windows(store, Window(3, 2))
     weights = np.zeros(len(windows))
     weights[[7, 20]] = 1.0, 3.0
-    emphases = windows.emphasis("these", 0.3, weights)
+    emphases = windows.emphasis(0.3, weights)
     plain = np.concatenate([windows.draw(50, seed=1, step=step) for step in range(200)])
     mixed = np.concatenate([windows.draw(50, seed=1, step=step, emphases=emphases) for step in range(200)])
     changed = mixed[plain != mixed]
@@ -167,9 +151,17 @@ def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path
     assert np.concatenate(halves).tolist() == windows.draw(50, seed=1, step=9, emphases=emphases).tolist()
 
 
+def test_every_emphasis_has_its_own_share(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path / "s", [400]), Window(1, 1))
+    ones = np.eye(len(windows))
+    emphases = (*windows.emphasis(0.5, ones[3]), *windows.emphasis(0.2, ones[5]))
+    drawn = np.concatenate([windows.draw(50, seed=1, step=step, emphases=emphases) for step in range(200)])
+    assert [(drawn == number).mean() for number in (3, 5)] == pytest.approx([0.5, 0.2], abs=0.02)
+
+
 def test_without_weight_or_share_nothing_is_emphasised(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path / "s", [12]), Window(1, 1))
-    assert windows.emphasis("none", 0.5, np.zeros(len(windows))) == ()
-    assert windows.emphasis("none", 0.0, np.ones(len(windows))) == ()
+    assert windows.emphasis(0.5, np.zeros(len(windows))) == ()
+    assert windows.emphasis(0.0, np.ones(len(windows))) == ()
     with pytest.raises(ValueError, match="weights for"):
-        windows.emphasis("wrong", 0.5, np.ones(3))
+        windows.emphasis(0.5, np.ones(3))

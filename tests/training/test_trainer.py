@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
@@ -149,12 +150,26 @@ def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
     assert float(changed["heads.end.bias"].abs().max()) > 0
 
 
+def test_the_weight_of_the_outcome_reaches_the_heads(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
+    plain = small_recipe().predictor
+    assert isinstance(plain, FeedforwardConfig)
+    recipe = small_recipe(predictor=replace(plain, outcome_heads=True))
+    heavy = replace(recipe, phases=tuple(replace(phase, outcome_weight=50.0) for phase in recipe.phases))
+    losses = []
+    for name, each in (("plain", recipe), ("heavy", heavy)):
+        trace.moments.clear()
+        assert run(store, each, tmp_path / name).exit_code == 0
+        losses.append(trace.moments[0][1])
+    assert losses[1] > losses[0] + 40 * log(2)
+
+
 def test_the_objective_with_heads_by_hand() -> None:
     frames = torch.zeros(1, 3, 1, 2, 2)
     predictions = Predictions(torch.ones(1, 1, 1, 2, 2), torch.zeros(1, 1, 3), torch.zeros(1, 1))
     batch = DeviceBatch(frames, torch.zeros(1, 2), torch.tensor([[0.0, -5.0]]), torch.tensor([[False, True]]))
-    expected = 0.5 * 4 + torch.log(torch.tensor(3.0)) + torch.log(torch.tensor(2.0))
-    assert float(objective(predictions, batch)) == pytest.approx(float(expected))
+    outcome = log(3.0) + log(2.0)
+    assert float(objective(predictions, batch)) == pytest.approx(0.5 * 4 + outcome)
+    assert float(objective(predictions, batch, outcome_weight=10.0)) == pytest.approx(0.5 * 4 + 10 * outcome)
 
 
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])

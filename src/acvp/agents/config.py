@@ -144,7 +144,7 @@ class AgentCompareConfig:
     """Draw learning curves of several runs into one figure; runs that differ in their seed only become one curve."""
 
     runs: tuple[Path, ...]
-    """Folders of runs of one game and one --decisions, of several strategies of exploration and several seeds."""
+    """Folders of runs of one game, trained with the same --decisions: strategies of exploration, several seeds each."""
     out: Path
     """Folder for learning.json and plots/."""
 

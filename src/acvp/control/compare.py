@@ -12,34 +12,46 @@ from acvp.agents.config import AgentCompareConfig
 from acvp.control.figures import learning_figure, write_figure
 from acvp.control.results import write_results
 from acvp.errors import UserError
-from acvp.runs import RunFolder
+from acvp.runs import RunFolder, differences
 
 RESULT_NAME, FIGURE_NAME = "learning.json", "learning"
+SHARED = ("env_id", "settings.decisions", "settings.evaluations", "settings.evaluate_plays")
+"""Settings that all runs of a figure must have in common."""
 
 
 def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
     """Write learning.json and the figure, and return what the file holds."""
     started = time.monotonic()
     groups: dict[str, list[dict[str, Any]]] = {}
-    games = set()
-    for path in config.runs:
-        run = read_run(path)
-        groups.setdefault(run["strategy"], []).append(run)
-        games.add(run["env_id"])
-    if len(games) > 1:
-        raise UserError(f"the runs are of different games ({', '.join(sorted(games))}): compare those of one game")
+    runs = [read_run(path) for path in config.runs]
+    for run in runs:
+        refuse_others(runs[0], run, SHARED)
+        first = groups.setdefault(run["strategy"], [])
+        refuse_others(first[0] if first else run, run, None)
+        first.append(run)
     body = {
         "what": "mean score while agents learned: over seeds, each the mean of some plays; ± standard error over seeds",
-        "game": games.pop(),
-        "strategies": {name: {"runs": runs, "curve": curve(name, runs)} for name, runs in sorted(groups.items())},
+        "game": runs[0]["settings"]["env_id"],
+        "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
     }
-    write_results(config.out / RESULT_NAME, body, seed=0, started=started)
+    write_results(config.out / RESULT_NAME, body, seed=None, started=started)
     write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
     return body
 
 
+def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str] | None) -> None:
+    """Refuse two runs that differ in some settings; None: in any."""
+    found = differences(one["settings"], other["settings"])
+    found = [each for each in found if names is None or each.split(":")[0] in names]
+    if found:
+        raise UserError(
+            f"{one['run']} and {other['run']} differ in more than strategy and seed ({'; '.join(found)}): compare "
+            "runs of one game and length, and for one strategy runs of the same settings"
+        )
+
+
 def read_run(path: Path) -> dict[str, Any]:
-    """Return game, strategy, seed and learning curve of an agent's run."""
+    """Return strategy, seed, all other settings and the learning curve of an agent's run."""
     run = RunFolder(path)
     settings = run.read_config()
     if "env_id" not in settings or "exploration" not in settings.get("settings", {}):
@@ -53,9 +65,9 @@ def read_run(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
     return {
         "run": path.name,
-        "env_id": settings["env_id"],
         "strategy": "imagined" if settings.get("imagined") else settings["settings"]["exploration"],
-        "seed": settings["seed"],
+        "seed": settings.pop("seed"),
+        "settings": settings,
         "points": points,
     }
 
@@ -66,12 +78,13 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if any(each != steps[0] for each in steps):
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
-            f"{strategy}: the points of {names} lie at different decisions; compare finished runs of the same "
-            "--decisions, without --minutes"
+            f"{strategy}: the points of {names} lie at different decisions; compare finished runs that were given the "
+            "same --decisions (by minutes, as the preset cpu without it, each has its own)"
         )
     seeds = [run["seed"] for run in runs]
-    if len(set(seeds)) < len(seeds):
-        raise UserError(f"{strategy}: seeds {', '.join(map(str, sorted(seeds)))} come twice; each run needs its own")
+    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if twice:
+        raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
     found = []
     for i, step in enumerate(steps[0]):
         means = [run["points"][i]["mean"] for run in runs]

@@ -12,8 +12,11 @@ from acvp.durable import make_folder, write_atomic
 from acvp.runs import provenance
 
 
-def write_results(path: Path, body: dict[str, Any], *, seed: int, started: float) -> None:
-    """Write results with command, commit, machine, time and memory; `started` is from time.monotonic."""
+def write_results(path: Path, body: dict[str, Any], *, seed: int | None, started: float) -> None:
+    """Write results with command, commit, machine, time and memory.
+
+    `started` is from time.monotonic; a seed of None says that nothing was drawn.
+    """
     make_folder(path.parent)
     cost = {"seed": seed, "seconds": round(time.monotonic() - started, 1), "peak_memory_mb": peak_memory_mb()}
     text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)

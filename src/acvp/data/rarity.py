@@ -5,6 +5,7 @@ Shapes: T frames, H height, W width, C channels, n cells that change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -17,24 +18,38 @@ from acvp.seeding import generator
 CELL = 5
 """Pixels along a side of what counts as one place."""
 KIND_BITS = 22
-"""Kinds of change are told apart by numbers of so many bits; two that share one count as a little less rare."""
-AT_ONCE = 256
-"""Frames decoded at once."""
+"""Kinds of change are told apart by numbers of so many bits; two that share one, which is rare, count as one kind."""
+BLOCK_BYTES = 2**24
+"""Of frames decoded at once."""
+KEPT = 50_000_000
+"""Changes that are kept in memory, 8 bytes each; those of further episodes are looked up twice."""
+
+Changes = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""Step and kind of each change, (n,)."""
 
 
-def rarity_of(store: EpisodeStore) -> list[NDArray[np.float64]]:
+def rarity_of(
+    store: EpisodeStore, progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[NDArray[np.float64]]:
     """Return for each episode the rarity of its steps, (T - 1,) each.
 
     A cell of 5×5 pixels that changes between two frames is a change, of the kind that its pixels before and after make;
     where it is does not matter. A change's rarity is one over the number of changes of its kind in the store, a step's
-    the sum over its changes. Steps drawn by their rarity show every kind equally often.
+    the sum over its changes: of steps drawn by their rarity, every kind is equally often the reason.
     """
     windows = Windows(store, Window(1, 0))
-    found = [_changes_of(windows, position) for position in range(len(store))]
-    counts = np.bincount(np.concatenate([kind for _, kind in found]), minlength=2**KIND_BITS)
+    counts, room = np.zeros(2**KIND_BITS, np.int64), KEPT
+    kept: dict[int, Changes] = {}
+    for position in range(len(store)):
+        found = _changes_of(windows, position)
+        np.add.at(counts, found[1], 1)
+        room -= len(found[1])
+        if room >= 0:
+            kept[position] = found
+        progress(position + 1, len(store))
     return [
-        np.bincount(step, 1.0 / counts[kind], minlength=entry.frames - 1).astype(np.float64)
-        for (step, kind), entry in zip(found, store.entries, strict=True)
+        _rarity(kept.get(position) or _changes_of(windows, position), counts, entry.frames - 1)
+        for position, entry in enumerate(store.entries)
     ]
 
 
@@ -49,20 +64,25 @@ def rarity_of_windows(windows: Windows, of_steps: list[NDArray[np.float64]]) -> 
     return np.concatenate(each)
 
 
-def _changes_of(windows: Windows, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return step and kind of every change in an episode, (n,) each."""
-    frames = windows.store.entries[position].frames
+def _rarity(found: Changes, counts: NDArray[np.int64], steps: int) -> NDArray[np.float64]:
+    step, kind = found
+    return np.bincount(step, 1.0 / counts[kind], minlength=steps).astype(np.float64)
+
+
+def _changes_of(windows: Windows, position: int) -> Changes:
+    """Return the changes of an episode."""
+    frames, at_once = windows.store.entries[position].frames, max(1, BLOCK_BYTES // prod(windows.stored_shape))
     parts = [
-        (step + first, kind)
-        for first in range(0, frames - 1, AT_ONCE)
-        for step, kind in [changes(windows.frames(position, first, min(first + AT_ONCE + 1, frames)))]
+        (step + np.int32(first), kind)
+        for first in range(0, frames - 1, at_once)
+        for step, kind in [changes(windows.frames(position, first, min(first + at_once + 1, frames)))]
     ]
     steps, kinds = zip(*parts, strict=True) if parts else ((), ())
     return np.concatenate((np.empty(0, np.int32), *steps)), np.concatenate((np.empty(0, np.int32), *kinds))
 
 
-def changes(frames: NDArray[np.uint8]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return step and kind of every change in frames (T, H, W) or (T, H, W, C), (n,) each."""
+def changes(frames: NDArray[np.uint8]) -> Changes:
+    """Return the changes in frames (T, H, W) or (T, H, W, C)."""
     rows, columns, channels = frames.shape[1] // CELL, frames.shape[2] // CELL, prod(frames.shape[3:])
     cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, channels)
     step, row, column = (cut[1:] != cut[:-1]).any((2, 4, 5)).nonzero()

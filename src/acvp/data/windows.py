@@ -1,4 +1,4 @@
-"""Windows: short runs of consecutive frames, drawn uniformly over all legal places, never across an episode's end.
+"""Windows: short runs of consecutive frames, drawn over all legal places, never across an episode's end.
 
 The batch of step s is a pure function of (seed, s, rank): a resumed or distributed run needs no loader state.
 
@@ -57,17 +57,9 @@ class WindowBatch(NamedTuple):
 class Emphasis(NamedTuple):
     """Windows to draw more often: a share of all is drawn by their weights."""
 
-    name: str
     share: float
     cumulative: NDArray[np.float64]
     """Weights of the windows up to each, (len(windows),)."""
-
-    def draw(self, numbers: NDArray[np.int64], *, seed: int, step: int) -> NDArray[np.int64]:
-        """Draw the share anew."""
-        rng = generator(self.name, seed, step)
-        taken = rng.random(len(numbers)) < self.share
-        places = rng.random(len(numbers)) * self.cumulative[-1]
-        return np.where(taken, np.searchsorted(self.cumulative, places, side="right"), numbers)
 
 
 class Windows:
@@ -119,14 +111,16 @@ class Windows:
             }
             found += [first + start for start in sorted(starts)]
             first = int(self._ends[position])
-        return np.isin(np.arange(len(self)), found).astype(np.float64)
+        weights = np.zeros(len(self))
+        weights[found] = 1.0
+        return weights
 
-    def emphasis(self, name: str, share: float, weights: NDArray[np.float64]) -> tuple[Emphasis, ...]:
+    def emphasis(self, share: float, weights: NDArray[np.float64]) -> tuple[Emphasis, ...]:
         """An emphasis on windows by their weights (len(windows),), or none where the share or all weights are zero."""
         if len(weights) != len(self):
             raise ValueError(f"{len(weights)} weights for {len(self)} windows")
         cumulative = np.cumsum(weights)
-        return (Emphasis(name, share, cumulative),) if share and cumulative[-1] else ()
+        return (Emphasis(share, cumulative),) if share and cumulative[-1] else ()
 
     def draw(
         self,
@@ -140,24 +134,29 @@ class Windows:
     ) -> NDArray[np.int64]:
         """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would.
 
-        Each emphasis has its share of what those before it have drawn.
+        Each emphasis has its share, and what is left is drawn uniformly.
         """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}: ranks count from 0 to world_size - 1")
         numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
-        for emphasis in emphases:
-            numbers = emphasis.draw(numbers, seed=seed, step=step)
+        rng, taken = generator("emphases", seed, step), 0.0
+        coins, places = rng.random((2, len(numbers)))
+        for share, cumulative in emphases:
+            chosen = (taken <= coins) & (coins < taken + share)
+            numbers[chosen] = np.searchsorted(cumulative, places[chosen] * cumulative[-1], side="right")
+            taken += share
         return numbers[rank * size : (rank + 1) * size]
 
     @property
-    def _stored_shape(self) -> tuple[int, ...]:
+    def stored_shape(self) -> tuple[int, ...]:
+        """Of a frame: (H, W) indices in the store's palette, or (H, W, C)."""
         shape = self.store.info.frame_shape
         return shape[:2] if self.store.palette is not None else shape
 
     def batch(self, numbers: NDArray[np.int64]) -> WindowBatch:
         """Decode windows into one batch."""
         length = self.window.length
-        frames = np.empty((len(numbers), length, *self._stored_shape), np.uint8)
+        frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
         actions = np.empty((len(numbers), length - 1), np.int64)
         rewards = np.empty((len(numbers), length - 1), np.float32)
         ends = np.zeros((len(numbers), length - 1), np.bool_)
@@ -176,7 +175,7 @@ class Windows:
 
     def frames(self, position: int, start: int, stop: int) -> NDArray[np.uint8]:
         """Frames of an episode as they are stored: (T, H, W) indices in the store's palette, or (T, H, W, C)."""
-        out = np.empty((stop - start, *self._stored_shape), np.uint8)
+        out = np.empty((stop - start, *self.stored_shape), np.uint8)
         self._decode(position, self.store[position], start, out)
         return out
 

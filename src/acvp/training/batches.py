@@ -5,8 +5,7 @@ Shapes: B windows, L frames of a window, C channels, H height, W width.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from functools import cached_property
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +74,7 @@ class TrainingData:
         self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
         refuse_leaks(self.train, self.test)
         self.view = get_view(recipe.view)
+        self._rarity: list[NDArray[np.float64]] | None = None
         self._stored_as_seen = not self.view.gray and self.view.size is None
 
     def mean(self) -> Tensor:
@@ -86,17 +86,20 @@ class TrainingData:
         window = Window(phase.context, phase.predict)
         return Windows(self.train, window, None if self._stored_as_seen else self.view)
 
-    @cached_property
-    def _rarity(self) -> list[NDArray[np.float64]]:
-        return rarity_of(self.train)
+    def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Look up how rare each step of the training part is, unless that is known."""
+        if self._rarity is None:
+            self._rarity = rarity_of(self.train, progress)
 
     def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
         """Return which of a phase's windows are drawn more often than others."""
         found: tuple[Emphasis, ...] = ()
         if phase.rare_share:
-            found += windows.emphasis("rare", phase.rare_share, rarity_of_windows(windows, self._rarity))
+            self.look_for_rare()
+            assert self._rarity is not None
+            found += windows.emphasis(phase.rare_share, rarity_of_windows(windows, self._rarity))
         if phase.event_share:
-            found += windows.emphasis("events", phase.event_share, windows.eventful())
+            found += windows.emphasis(phase.event_share, windows.eventful())
         return found
 
     def batches(

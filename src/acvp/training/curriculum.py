@@ -42,7 +42,7 @@ class Phase:
     event_share: float = 0.0
     """Share of the windows that are drawn from those with a reward or an end among the predicted steps."""
     rare_share: float = 0.0
-    """Share of the windows that are drawn by how rare the predicted steps are: see data/rarity.py."""
+    """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
     outcome_weight: float = 1.0
     """Factor on the loss of reward and end beside that of the frames."""
     anneal: bool = False
@@ -57,9 +57,9 @@ class Phase:
             raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
         if self.anneal and self.steps is None and self.minutes is None:
             raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
-        for name in ("event_share", "rare_share"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"phase: {name} is {getattr(self, name)}; it must be 0 or more, and below 1")
+        shares = (self.event_share, self.rare_share)
+        if min(shares) < 0 or sum(shares) > 1:
+            raise UserError(f"phase: event_share, rare_share are {shares}; each 0 or more, and together at most 1")
         if self.warmup < 0:
             raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
 

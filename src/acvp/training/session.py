@@ -116,6 +116,9 @@ def _announce(trainer: Trainer) -> None:
         if left_out:
             frames = phase.context + phase.predict
             display.say(f"phase {number}: {left_out} episodes are shorter than its {frames} frames and left out")
+    if any(phase.rare_share for phase in trainer.recipe.phases[trainer.position.phase :]):
+        display.say(f"looking for what is rare in {data.train.frames:,} frames")
+        data.look_for_rare(trainer.refuse_to_go_on)
     display.say(check_disk(trainer))
     for line in _rehearsed(trainer):
         display.say(line)

@@ -72,6 +72,11 @@ class Trainer:
         while self.position.phase < len(self.recipe.phases):
             self._fit_phase(self.recipe.phases[self.position.phase])
 
+    def refuse_to_go_on(self, *done: int) -> None:
+        """Raise where a signal asks to stop, in the middle of something long before the first update."""
+        if self.stop.number and self.fabric.world_size == 1:
+            raise StoppedError(self.stop.number)
+
     def _fit_phase(self, phase: Phase) -> None:
         optimiser = self._optimiser()
         fabric, first = self.fabric, self.position.step

@@ -1,0 +1,40 @@
+"""Which windows a run is trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from acvp.data.rarity import rarity_of, rarity_of_windows
+from acvp.data.store import EpisodeStore
+from acvp.training.batches import TrainingData
+from tests.training.small import small_recipe
+
+
+def test_batches_emphasise_what_a_phase_asks_for(store: EpisodeStore) -> None:
+    recipe = small_recipe()
+    phase = replace(recipe.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
+    data = TrainingData(store, recipe)
+    windows = data.windows(phase)
+    rare, eventful = data.emphases(windows, phase)
+    assert (rare.share, eventful.share) == (0.5, 0.25)
+    assert np.allclose(rare.cumulative, np.cumsum(rarity_of_windows(windows, rarity_of(data.train))))
+    assert np.array_equal(eventful.cumulative, np.cumsum(windows.eventful()))
+    expected = windows.draw(6, seed=recipe.seed, step=4, emphases=(rare, eventful))
+    assert not np.array_equal(expected, windows.draw(6, seed=recipe.seed, step=4))
+    whole = list(islice(data.batches(phase, 0, rank=0, world_size=1, threads=1), 5))[4]
+    resumed = next(data.batches(phase, 4, rank=0, world_size=1, threads=1))
+    halves = [next(data.batches(phase, 4, rank=rank, world_size=2, threads=1)).frames for rank in (0, 1)]
+    assert np.array_equal(whole.frames, windows.batch(expected).frames)
+    assert np.array_equal(whole.frames, resumed.frames)
+    assert np.array_equal(whole.frames, np.concatenate(halves))
+
+
+def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acvp.training.batches.rarity_of", None)
+    recipe = small_recipe()
+    data = TrainingData(store, recipe)
+    assert data.emphases(data.windows(recipe.phases[0]), recipe.phases[0]) == ()
