@@ -23,7 +23,7 @@ from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
 from acvp.models import predictor_files
 from acvp.presets import make_recipe
-from acvp.progress import stages
+from acvp.progress import counting, stages
 from acvp.training.config import TrainConfig
 from acvp.training.session import train
 from benchmarks.provenance import RESULTS
@@ -71,9 +71,9 @@ def main(config: PretrainConfig) -> None:
 def make(game: str, config: PretrainConfig) -> None:
     """From nothing to a packaged predictor of one game."""
     stores = config.home / "stores"
-    collect(CollectConfig(env_id=game, out=stores / game, frames=config.frames, seed=1, epsilon=0.3))
+    record(CollectConfig(env_id=game, out=stores / game, frames=config.frames, seed=1, epsilon=0.3))
     test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=0.3)
-    collect(test)
+    record(test)
     run = config.home / "runs" / f"{game}-{config.name}"
     learn(TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes))
     body = evaluate(run, stores / game, test.out, config.windows)
@@ -83,6 +83,12 @@ def make(game: str, config: PretrainConfig) -> None:
         package(run, body, PACKAGED / game)
     if config.beside_paper:
         beside_paper(game, run, config)
+
+
+def record(options: CollectConfig) -> None:
+    """Record, or go on."""
+    with counting(f"recording {options.out.name}", "frames") as show:
+        collect(options, lambda frames, size: show(min(frames, options.frames), options.frames))
 
 
 def learn(options: TrainConfig) -> None:
