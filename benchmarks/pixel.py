@@ -34,7 +34,7 @@ HORIZON = 100
 SHUFFLED = 20
 """Windows that are also predicted under other actions."""
 SHOWN = (1, 10, 30, 100)
-KEPT = ("wrong_pixels", "exact", "object_kept")
+KEPT = ("wrong_pixels", "exact", "object_kept", "object_found")
 """Figures that go into results/."""
 
 

@@ -77,6 +77,12 @@ def test_the_oracle_keeps_the_object_and_is_sensitive_to_actions(toy_part: HeldO
     assert copied[-1] > 0.2
     assert found.totals["copy-last-frame"]["kept_steps"].mean[0] < 8
     assert found.totals["mean-frame"]["kept_steps"].mean[0] == 0
+    assert mean(found, "oracle", "object_found") == [1] * 8
+    assert mean(found, "mean-frame", "object_found") == [0] * 8
+    again, kept = (np.array(mean(found, "copy-last-frame", name)) for name in ("object_found", "object_kept"))
+    assert again[0] == kept[0]
+    assert (again >= kept).all()
+    assert (again > kept).any()  # the object came back to where it was
     shuffled = found.curves["oracle"]["sensitivity"].mean
     assert np.isnan(shuffled).all() or shuffled[-1] > 1  # its own error is 0
 

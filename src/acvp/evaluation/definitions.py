@@ -110,6 +110,15 @@ METRICS = {
             floor=0.0,
         ),
         Metric(
+            name="object_found",
+            title="Object found",
+            unit="share",
+            formula="share of windows whose controlled object is within 4 % of the frame's longer side at step t, "
+            "whatever was before; of those in which it is drawn",
+            better="higher",
+            floor=0.0,
+        ),
+        Metric(
             name="gain",
             title="Gain over copy-last",
             unit="1 = no error, 0 = no better",

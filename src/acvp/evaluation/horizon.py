@@ -117,6 +117,7 @@ class _Survey:
         if self.metrics.finder is not None and "object_distance" in values:
             distance = values["object_distance"]
             values["object_kept"] = alive.still_kept(distance, self.metrics.finder.near)
+            values["object_found"] = np.where(np.isnan(distance), np.nan, distance <= self.metrics.finder.near)
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
 

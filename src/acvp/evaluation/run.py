@@ -16,7 +16,7 @@ from acvp.evaluation.places import HeldOutPart, Place, choose_places
 from acvp.evaluation.results import Evaluation, summarise
 from acvp.evaluation.subjects import Subject, baselines, check_alike
 
-OBJECT_METRICS = "object_distance, object_kept"
+OBJECT_METRICS = "object_distance, object_kept, object_found"
 
 
 def evaluate(
