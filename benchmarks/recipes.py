@@ -67,6 +67,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel": pixel,
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),)),
+    "pixel, no recolours": lambda r: pixel(r, recolours=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),

@@ -47,6 +47,7 @@ def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
 def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "split", lambda store, **options: (store, store))
     monkeypatch.setattr(presets, "motions_of", lambda store, cell, **options: ((0, 0), (cell - 1, 0)))
+    monkeypatch.setattr(presets, "recolours_of", lambda store: {})
 
 
 def parameters(config: Any) -> int:

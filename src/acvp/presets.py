@@ -13,11 +13,13 @@ from typing import Any
 
 from acvp.data.colours import colours_of
 from acvp.data.motions import motions_of
+from acvp.data.recolours import recolours_of
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.models import CONFIGS, AnyConfig, FeedforwardConfig, PixelConfig
+from acvp.models.colours import Palette
 from acvp.training.config import TrainConfig
 from acvp.training.curriculum import Phase, paper_curriculum, within_minutes
 from acvp.training.optimisers import OptimiserConfig
@@ -44,6 +46,7 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
         options["motions"] = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+        options["recolours"] = () if gray else _recolours(train, options["palette"])
     recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
@@ -61,6 +64,12 @@ def _colours(store: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
         return {"palette": tuple((level,) for level in range(256))}
     colours, quantised = colours_of(store, seed=seed)
     return {"palette": tuple(tuple(colour) for colour in colours.tolist()), "quantised": quantised}
+
+
+def _recolours(train: EpisodeStore, palette: Palette) -> tuple[int, ...]:
+    """Return what each colour of a palette turns into; () where none ever does."""
+    follows = recolours_of(train)
+    return tuple(palette.index(follows.get(colour, colour)) for colour in palette) if follows else ()
 
 
 def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:

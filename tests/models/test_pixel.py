@@ -22,7 +22,7 @@ from tests.models.small_predictors import seeded
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
 CONFIG = PixelConfig(
     actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
-    motions=((0, 0), (2, 0), (-1, 3)),
+    motions=((0, 0), (2, 0), (-1, 3)), recolours=(0, 2, 1, 1, 4),
 )  # fmt: skip
 
 
@@ -149,7 +149,10 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
                 here = features[row, :, y // cell, x // cell]
                 own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
                 weights = own.exp()
-                for motion, (down, right) in zip(predictor.copy(here), CONFIG.motions, strict=True):
+                *motions, turning = predictor.copy(here)
+                turned = CONFIG.recolours[state.classes[row, y, x]]
+                weights = weights + functional.one_hot(torch.tensor(turned), count) * (own[turned] + turning).exp()
+                for motion, (down, right) in zip(motions, CONFIG.motions, strict=True):
                     from_y, from_x = y - down, x - right
                     if 0 <= from_y < frames.shape[-2] and 0 <= from_x < frames.shape[-1]:
                         colour = state.classes[row, from_y, from_x]
@@ -169,7 +172,7 @@ def test_the_loss_is_the_cross_entropy_of_every_pixel() -> None:
 
 def test_a_motion_moves_what_is_there() -> None:
     """Sure of the motion 3 down, 1 right, the predictor moves the frame; nothing comes from outside."""
-    predictor = PixelPredictor(replace(CONFIG, motions=((0, 0), (3, 1))), seeded(0)).eval()
+    predictor = PixelPredictor(replace(CONFIG, motions=((0, 0), (3, 1)), recolours=()), seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
     predictor.copy.bias.data[1] = 9.0
     frames, actions = window(predictor, 1)
@@ -178,6 +181,16 @@ def test_a_motion_moves_what_is_there() -> None:
     assert torch.equal(moved[:, 3:, 1:], state.classes[:, :-3, :-1])
     assert torch.equal(moved[:, :3], state.classes[:, :3])
     assert torch.equal(moved[:, :, :1], state.classes[:, :, :1])
+
+
+def test_colours_turn_into_those_that_follow_them() -> None:
+    predictor = PixelPredictor(CONFIG, seeded(0)).eval()
+    torch.nn.init.zeros_(predictor.copy.bias)
+    predictor.copy.bias.data[-1] = 9.0
+    frames, actions = window(predictor, 1)
+    state = predictor.observe(frames[:, :3])
+    turned = predictor.predict(state, actions[:, -1])[1].classes
+    assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes])
 
 
 def test_the_loss_has_the_gradient_that_it_says() -> None:
@@ -227,7 +240,9 @@ def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
 
 
 def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
-    predictor = PixelPredictor(replace(CONFIG, palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)).eval()
+    predictor = PixelPredictor(
+        replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)
+    ).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
     frames = predictor.normaliser.to_float(torch.zeros(1, 3, 100, 100, 3, dtype=torch.uint8))
     draws = []
@@ -259,6 +274,8 @@ def test_a_predictor_survives_its_files() -> None:
         ({"palette": ((0, 0),)}, "of 3 values"),
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
+        ({"recolours": (0, 1)}, "for each of the 5 colours"),
+        ({"recolours": (0, 1, 2, 3, 5)}, "for each of the 5 colours"),
         ({"motions": ()}, "the first"),
         ({"motions": ((1, 0),)}, "the first"),
         ({"motions": ((0, 0), (1, 0), (1, 0))}, "different"),

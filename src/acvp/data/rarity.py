@@ -81,14 +81,21 @@ def _changes_of(windows: Windows, position: int) -> Changes:
     return np.concatenate((np.empty(0, np.int32), *steps)), np.concatenate((np.empty(0, np.int32), *kinds))
 
 
-def changes(frames: NDArray[np.uint8]) -> Changes:
-    """Return the changes in frames (T, H, W) or (T, H, W, C)."""
+def changed_cells(frames: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the step (n,) of every cell that changes in frames (T, H, W) or (T, H, W, C), and its pixels (n, q) before
+    and after; q counts channels too. What is left of the frame beside whole cells does not count."""
     rows, columns, channels = frames.shape[1] // CELL, frames.shape[2] // CELL, prod(frames.shape[3:])
     cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, channels)
     step, row, column = (cut[1:] != cut[:-1]).any((2, 4, 5)).nonzero()
-    pair = np.stack((cut[step, row, :, column], cut[step + 1, row, :, column]), 1)  # (n, 2, CELL, CELL, C)
-    flat = pair.reshape(len(step), 2 * CELL**2 * channels)
-    words = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 8))).view(np.uint64)
+    before, after = (cut[step + later, row, :, column].reshape(len(step), CELL**2 * channels) for later in (0, 1))
+    return step, before, after
+
+
+def changes(frames: NDArray[np.uint8]) -> Changes:
+    """Return the changes in frames (T, H, W) or (T, H, W, C)."""
+    step, before, after = changed_cells(frames)
+    pair = np.concatenate((before, after), 1)
+    words = np.pad(pair, ((0, 0), (0, -pair.shape[1] % 8))).view(np.uint64)
     factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
     kind = (words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)  # multiply, add up, shift
     return step.astype(np.int32), kind.astype(np.int32)

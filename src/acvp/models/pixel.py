@@ -3,7 +3,8 @@
 The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
 and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
 a cell's features into logits of N colours for each of its pixels, and another into one logit for each of S motions: a
-pixel has the colour of its own choice, or that of the pixel which the motion brings to its place.
+pixel has the colour of its own choice, or that of the pixel which the motion brings to its place. One more logit is
+for flashing: the pixel's colour turns into the one that follows it in the store.
 
 Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
 S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
@@ -52,6 +53,9 @@ class PixelConfig:
     """The colours, each of as many values 0..255 as a frame has channels."""
     motions: tuple[tuple[int, int], ...] = ((0, 0),)
     """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
+    recolours: tuple[int, ...] = ()
+    """For each colour the number of the one that it turns into where things flash, itself where none is known; (): a
+    network without that option."""
     quantised: bool = False
     """Whether the colours stand for similar ones too: a game of over 256 colours."""
     frame: FrameShape = (210, 160, 3)
@@ -83,10 +87,16 @@ class PixelConfig:
             actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
         )
         _require_motions(self.motions, self.frame)
+        _require_recolours(self.recolours, len(self.palette))
         if not self.channels or len(self.channels) != len(self.blocks):
             raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
         for size in (*self.channels, *self.blocks):
             require_whole(**{f"a size in {self.channels}, {self.blocks}": size})
+
+    @property
+    def copies(self) -> int:
+        """Ways S in which what was there may give a pixel its colour: the motions, and turning into another colour."""
+        return len(self.motions) + bool(self.recolours)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -131,7 +141,7 @@ class PixelPredictor(Predictor):
             config.channels, config.blocks, config.actions, generator, round_edges=config.round_edges
         )
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
-        self.copy = linear(first, len(config.motions), generator, bound=0.0)
+        self.copy = linear(first, config.copies, generator, bound=0.0)
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
         self.heads = _heads(config, generator) if config.outcome_heads else None
@@ -294,7 +304,8 @@ class PixelPredictor(Predictor):
     def _moved(self, now: Tensor, row: Tensor, cell: Tensor) -> Tensor:
         """Return what each motion brings to cells (n,) of rows (n,) of frames ``now`` (N, H, W): classes (n, q, S).
 
-        What comes from outside the frame is class N, which is none.
+        What comes from outside the frame is class N, which is none. The last, where colours turn into others, is what
+        the pixel's own colour turns into.
         """
         config, none = self.pixel_config, len(self.pixel_config.palette)
         side, border = config.cell, max(abs(way) for motion in config.motions for way in motion)
@@ -304,7 +315,11 @@ class PixelPredictor(Predictor):
         steps = torch.arange(side, device=now.device) + border
         inside = (steps[:, None] * width + steps).flatten()  # (q,)
         ways = torch.tensor([down * width + right for down, right in config.motions], device=now.device)
-        return padded.flatten()[corner[:, None, None] + (inside[:, None] - ways)]
+        moved = padded.flatten()[corner[:, None, None] + (inside[:, None] - ways)]
+        if not config.recolours:
+            return moved
+        turned = torch.tensor((*config.recolours, none), device=now.device)[moved[..., :1]]
+        return torch.cat((moved, turned), -1)
 
     def _classes(self, frames: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of normalised frames (N, C, H, W)."""
@@ -350,6 +365,15 @@ def _require_motions(motions: tuple[tuple[int, int], ...], frame: FrameShape) ->
         raise ConfigError(
             f"motions are {str(motions)[:200]}; they must be 1 to {MAX_MOTIONS} different ones of less than a frame's "
             "sides (down, right), the first (0, 0)"
+        )
+
+
+def _require_recolours(recolours: tuple[int, ...], colours: int) -> None:
+    known = all(type(number) is int and 0 <= number < colours for number in recolours)
+    if not known or len(recolours) not in (0, colours):
+        raise ConfigError(
+            f"recolours are {str(recolours)[:200]}; they must be none, or for each of the {colours} colours the number "
+            "of one of them"
         )
 
 

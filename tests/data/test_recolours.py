@@ -1,0 +1,59 @@
+"""Colours that turn into others, in stores where it is known which do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.recolours import recolours_of
+from acvp.data.recorder import EpisodeRecorder
+from acvp.data.store import EpisodeStore, StoreInfo
+from acvp.data.writer import open_writer
+from tests.data.answers import colour_store
+
+BLACK, RED, GREEN, BLUE = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
+INFO = StoreInfo(env_id="test/Flash-v0", frame_shape=(10, 15, 3), action_meanings=("NOOP",), policy="test")
+
+
+def recorded(folder: Path, frames: Iterable[NDArray[np.uint8]]) -> EpisodeStore:
+    """A store of one episode."""
+    first, *rest = frames
+    recorder = EpisodeRecorder()
+    recorder.start(first)
+    for frame in rest:
+        recorder.step(0, 0.0, frame)
+    with open_writer(folder, INFO) as writer:
+        writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
+    return EpisodeStore.open(folder)
+
+
+def picture(colour: tuple[int, int, int], left: int = 2) -> NDArray[np.uint8]:
+    """A bar of a colour on black."""
+    frame = np.zeros((10, 15, 3), np.uint8)
+    frame[1:4, left : left + 2] = colour
+    return frame
+
+
+def test_a_shape_that_flashes_tells_what_follows_what(tmp_path: Path) -> None:
+    store = recorded(tmp_path / "s", [picture((RED, GREEN, BLUE)[t % 3]) for t in range(20)])
+    assert recolours_of(store) == {RED: GREEN, GREEN: BLUE, BLUE: RED}
+
+
+def test_a_shape_that_moves_turns_into_nothing(tmp_path: Path) -> None:
+    store = recorded(tmp_path / "s", [picture(RED, left=t % 12) for t in range(40)])
+    assert recolours_of(store) == {}
+
+
+def test_of_several_the_most_frequent_counts_and_the_rare_not_at_all(tmp_path: Path) -> None:
+    often = [picture(colour) for colour in (RED, GREEN) * 5 + (RED, BLUE) * 3]
+    once = [picture(colour) for colour in (GREEN, BLUE, GREEN)]
+    store = recorded(tmp_path / "s", often + once)
+    assert recolours_of(store) == {RED: GREEN, GREEN: RED}  # blue turns into red twice only, and once into green
+
+
+def test_a_store_of_too_many_colours_has_none(tmp_path: Path) -> None:
+    store = colour_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)])
+    assert recolours_of(store) == {}
