@@ -46,7 +46,10 @@ def measure(game: str, batch: int) -> dict[str, Any]:
     colours, actions = COLOURS[game]
     palette = tuple((k, 255 - k, 128) for k in range(colours))
     predictor = PixelPredictor(
-        PixelConfig(actions=actions, palette=palette, motions=MOTIONS), torch.Generator().manual_seed(SEED)
+        PixelConfig(
+            actions=actions, palette=palette, motions=MOTIONS, recolours=tuple(range(colours)), round_edges=True
+        ),
+        torch.Generator().manual_seed(SEED),
     ).eval()
     classes = torch.randint(
         0, colours, (batch, predictor.context, 210, 160), generator=torch.Generator().manual_seed(SEED)
