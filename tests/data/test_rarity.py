@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from acvp.data.changes import CELL, changed_cells
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.rarity import CELL, changes, rarity_of, rarity_of_windows
+from acvp.data.rarity import rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from tests.data.answers import answer_store, colour_store
@@ -88,7 +89,7 @@ def test_a_store_of_too_many_colours_is_looked_at_by_its_pixels(tmp_path: Path) 
 
 def test_long_episodes_are_read_in_blocks(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rarity_of(store)
-    monkeypatch.setattr("acvp.data.rarity.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("acvp.data.changes.BLOCK_BYTES", 5000)
     told: list[tuple[int, int]] = []
     assert all(np.array_equal(a, b) for a, b in zip(whole, rarity_of(store, lambda *d: told.append(d)), strict=True))
     assert told[-1] == (len(store), len(store))
@@ -98,22 +99,24 @@ def test_pixels_beyond_the_last_whole_cell_do_not_count() -> None:
     frames = np.zeros((3, 12, 7), np.uint8)
     frames[1, 11, 6] = 1
     frames[2, 3, 3] = 1
-    step, kind = changes(frames)
+    step, before, after = changed_cells(frames)
     assert step.tolist() == [1]
-    assert kind.shape == (1,)
+    assert before.tolist() == [[0] * 25]
+    assert after.tolist() == [[0] * 18 + [1] + [0] * 6]
 
 
 def test_colours_count_where_a_store_has_no_palette() -> None:
     frames = np.zeros((4, 5, 5, 3), np.uint8)
     frames[1, 2, 2, 0] = 9
     frames[3, 2, 2, 1] = 9
-    step, kind = changes(frames)
+    step, before, after = changed_cells(frames)
     assert step.tolist() == [0, 1, 2]
-    assert len(set(kind.tolist())) == 3
+    assert before.shape == after.shape == (3, 75)
+    assert np.array_equal(before[1:], after[:-1])
 
 
 @pytest.mark.parametrize("shape", [(4, 10, 10), (4, 3, 9), (1, 10, 10)])
 def test_where_nothing_changes_nothing_is_rare(shape: tuple[int, int, int]) -> None:
     frames = np.zeros(shape, np.uint8)
     frames[:, 0, 0] = 3
-    assert [len(each) for each in changes(frames)] == [0, 0]
+    assert [len(each) for each in changed_cells(frames)] == [0, 0, 0]

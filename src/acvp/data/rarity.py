@@ -1,26 +1,22 @@
 """How rare what happens in each step of a store is: collisions among steps in which things just move on.
 
-Shapes: T frames, H height, W width, C channels, n cells that change.
+Shapes: T frames, n cells that change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.data.changes import changed_cells_of
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.seeding import generator
 
-CELL = 5
-"""Pixels along a side of what counts as one place."""
 KIND_BITS = 22
 """Kinds of change are told apart by numbers of so many bits; two that share one, which is rare, count as one kind."""
-BLOCK_BYTES = 2**24
-"""Of frames decoded at once."""
 KEPT = 50_000_000
 """Changes that are kept in memory, 8 bytes each; those of further episodes are looked up twice."""
 
@@ -71,31 +67,15 @@ def _rarity(found: Changes, counts: NDArray[np.int64], steps: int) -> NDArray[np
 
 def _changes_of(windows: Windows, position: int) -> Changes:
     """Return the changes of an episode."""
-    frames, at_once = windows.store.entries[position].frames, max(1, BLOCK_BYTES // prod(windows.stored_shape))
-    parts = [
-        (step + np.int32(first), kind)
-        for first in range(0, frames - 1, at_once)
-        for step, kind in [changes(windows.frames(position, first, min(first + at_once + 1, frames)))]
-    ]
-    steps, kinds = zip(*parts, strict=True) if parts else ((), ())
-    return np.concatenate((np.empty(0, np.int32), *steps)), np.concatenate((np.empty(0, np.int32), *kinds))
+    steps, kinds = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    for step, before, after in changed_cells_of(windows, position):
+        steps.append(step.astype(np.int32))
+        kinds.append(_kinds(np.concatenate((before, after), 1)))
+    return np.concatenate(steps), np.concatenate(kinds)
 
 
-def changed_cells(frames: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the step (n,) of every cell that changes in frames (T, H, W) or (T, H, W, C), and its pixels (n, q) before
-    and after; q counts channels too. What is left of the frame beside whole cells does not count."""
-    rows, columns, channels = frames.shape[1] // CELL, frames.shape[2] // CELL, prod(frames.shape[3:])
-    cut = frames[:, : rows * CELL, : columns * CELL].reshape(len(frames), rows, CELL, columns, CELL, channels)
-    step, row, column = (cut[1:] != cut[:-1]).any((2, 4, 5)).nonzero()
-    before, after = (cut[step + later, row, :, column].reshape(len(step), CELL**2 * channels) for later in (0, 1))
-    return step, before, after
-
-
-def changes(frames: NDArray[np.uint8]) -> Changes:
-    """Return the changes in frames (T, H, W) or (T, H, W, C)."""
-    step, before, after = changed_cells(frames)
-    pair = np.concatenate((before, after), 1)
-    words = np.pad(pair, ((0, 0), (0, -pair.shape[1] % 8))).view(np.uint64)
+def _kinds(pairs: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return the number (n,) of each row of pixels: equal for equal rows, and hardly ever for others."""
+    words = np.pad(pairs, ((0, 0), (0, -pairs.shape[1] % 8))).view(np.uint64)
     factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
-    kind = (words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)  # multiply, add up, shift
-    return step.astype(np.int32), kind.astype(np.int32)
+    return ((words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)).astype(np.int32)

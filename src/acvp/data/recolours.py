@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.rarity import changed_cells
+from acvp.data.changes import changed_cells_of
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 
 FRAMES = 20_000
 """Looked at, in whole episodes spread over the store."""
-AT_ONCE = 256
 FEWEST = 3
 """Times that a change of colour must be seen."""
 
@@ -32,9 +31,7 @@ def recolours_of(store: EpisodeStore) -> dict[Colour, Colour]:
     windows = Windows(store, Window(1, 0))
     seen = np.zeros((256, 256), np.int64)
     for position in _spread(store):
-        frames = store.entries[position].frames
-        for first in range(0, frames - 1, AT_ONCE):
-            _, before, after = changed_cells(windows.frames(position, first, min(first + AT_ONCE + 1, frames)))
+        for _, before, after in changed_cells_of(windows, position):
             np.add.at(seen, _recoloured(before, after), 1)
     colours = [tuple(colour) for colour in store.palette.tolist()]
     return {colours[old]: colours[new] for old, new in enumerate(seen.argmax(1)) if seen[old, new] >= FEWEST}
