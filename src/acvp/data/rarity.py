@@ -78,4 +78,5 @@ def _kinds(pairs: NDArray[np.uint8]) -> NDArray[np.int32]:
     """Return the number (n,) of each row of pixels: equal for equal rows, and hardly ever for others."""
     words = np.pad(pairs, ((0, 0), (0, -pairs.shape[1] % 8))).view(np.uint64)
     factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
-    return ((words * factors).sum(1, dtype=np.uint64) >> np.uint64(64 - KIND_BITS)).astype(np.int32)
+    mixed: NDArray[np.uint64] = (words * factors).sum(1, dtype=np.uint64)
+    return (mixed >> np.uint64(64 - KIND_BITS)).astype(np.int32)
