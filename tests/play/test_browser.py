@@ -50,6 +50,7 @@ def same_player(view: View) -> tuple[int, int]:
 
 def test_keys_move_the_real_and_the_dreamed_object(view: View) -> None:
     view.pause()
+    moved = []
     for key, (down, right) in {"ArrowLeft": (0, -1), "d": (0, 1), "s": (1, 0), "ArrowUp": (-1, 0)}.items():
         row, column = same_player(view)
         before = view.number("#steps p")
@@ -57,8 +58,12 @@ def test_keys_move_the_real_and_the_dreamed_object(view: View) -> None:
         view.press("e")
         wait_until(lambda before=before: view.number("#steps p") == before + 1)  # type: ignore[misc]
         view.page.keyboard.up(key)
-        assert same_player(view) in {(row + down, column + right), (row, column)}
-    assert view.text("#dream figcaption span") in {"up", "noop"}
+        now = same_player(view)
+        assert now in {(row + down, column + right), (row, column)}
+        moved.append(now != (row, column))
+    assert moved[0] or moved[1]  # not both walls can be beside it
+    assert moved[2] or moved[3]
+    assert view.text("#dream figcaption span") == "up"
 
 
 def test_a_held_key_moves_while_the_game_runs(view: View) -> None:
@@ -178,6 +183,53 @@ def test_scrubbing_and_taking_over(view: View, toy: EpisodeStore) -> None:
     wait_until(lambda: view.number("#steps p") == 1)
 
 
+def test_the_slider_begins_a_replay_and_the_keyboard_keeps_it(view: View, toy: EpisodeStore) -> None:
+    view.until("#place", "drag to replay")
+    view.pause()
+    view.page.locator("#frame").focus()
+    for frame in (1, 2, 3):
+        view.press("ArrowRight")
+        view.until("#place", f"frame {frame} of {toy.entries[0].frames - 1}")
+    assert np.array_equal(view.picture("real"), toy[0].frames(3, 4)[0])
+    view.press("Escape")
+    view.press("Enter")
+    view.until("#place", "drag to replay")
+
+
+def test_the_mouse_leaves_the_keys_to_the_game(view: View) -> None:
+    view.page.locator("[data-do=theme]").click()
+    view.page.locator("[data-do=help]").click()
+    view.press("Escape")
+    view.press("Enter")
+    assert not view.page.locator("#help").is_visible()
+    view.press("g")
+    wait_until(lambda: view.page.locator("#every").is_visible())
+    view.press("Backspace")
+    view.until("#rate", "paused")
+    view.press("Escape")
+    view.until("#rate", "fps")
+
+
+def test_two_keys_of_one_move_and_caps_lock(view: View) -> None:
+    for key in ("ArrowRight", "d"):
+        view.page.keyboard.down(key)
+    view.until("#dream figcaption span", "right")
+    view.page.keyboard.up("d")
+    view.page.wait_for_timeout(300)
+    assert view.text("#dream figcaption span") == "right"
+    view.page.keyboard.up("ArrowRight")
+    view.until("#dream figcaption span", "noop")
+    view.page.evaluate("dispatchEvent(new KeyboardEvent('keydown', { key: 'M', code: 'KeyM' }))")
+    view.until("[data-do=driver]", "You")
+
+
+def test_the_rate_falls_where_nothing_comes(view: View) -> None:
+    view.until("#rate", "of 15 fps")
+    view.press("-", 9)
+    view.until("#rate", "of 1 fps")
+    wait_until(lambda: float(view.text("#rate").split()[0]) < 3)
+
+
 def test_an_agent_plays_and_hands_back(view: View) -> None:
     view.press("m")
     view.until("[data-do=driver]", "You")
@@ -283,4 +335,15 @@ def test_a_server_that_goes_is_noticed(browser: Browser, toy_session_maker: Call
         view = View(browser, f"http://127.0.0.1:{port}/")
         wait_until(lambda: view.number("#steps p") >= 1)
     view.until("#toast", "Not connected")
+    view.context.close()
+
+
+def test_a_phone_held_across_has_its_keys_in_sight(browser: Browser, address: str) -> None:
+    view = View(browser, address, viewport={"width": 844, "height": 390}, has_touch=True, is_mobile=True)
+    wait_until(lambda: view.number("#steps p") >= 1)
+    for selector in ("#touch button[aria-label=down]", "#dream canvas", "[data-do=reset]", "#rate"):
+        box = view.page.locator(selector).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 390
+        assert box["x"] + box["width"] <= 844
     view.context.close()

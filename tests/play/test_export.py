@@ -128,7 +128,7 @@ def test_starts_come_from_a_store_or_from_the_game(
     for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
         assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
-        frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin.gz").read_bytes()), np.uint8)
+        frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
         assert {tuple(colour) for colour in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
         assert len({start.tobytes() for start in starts}) > 1

@@ -85,3 +85,16 @@ def test_the_dream_plays_alone(browser: Browser, address: str) -> None:
     wait_until(lambda: not np.array_equal(view.picture("dream"), start))
     assert view.complaints == []
     view.context.close()
+
+
+def test_keys_while_it_loads_and_a_rewind_by_hand(browser: Browser, address: str) -> None:
+    view = View(browser, address)
+    view.press("Enter")
+    view.press("e")
+    view.press(".")
+    wait_until(lambda: view.number("#steps p") >= 3)
+    view.page.locator("[data-do=rewind]").click()
+    steps = view.number("#steps p")
+    wait_until(lambda: view.number("#steps p") > steps + 3)
+    assert view.complaints == []
+    view.context.close()

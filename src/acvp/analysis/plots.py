@@ -46,7 +46,7 @@ def similarity_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
 def _heat_map(axes: Axes, title: str, cosines: list[list[float]], names: Sequence[str], colors: dict[str, str]) -> None:
     order = ordered(names)
     values = np.array(cosines)[np.ix_(order, order)]
-    axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
+    shown = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
     moves = [parse(names[action]) for action in order]
     short = [move.label if move else names[action] for move, action in zip(moves, order, strict=True)]
     axes.set_xticks(range(len(order)), short, fontsize=8)
@@ -60,6 +60,10 @@ def _heat_map(axes: Axes, title: str, cosines: list[list[float]], names: Sequenc
             dark = abs(values[row, column]) > 0.6
             text = f"{values[row, column]:.2f}"
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+    else:
+        bar = axes.figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.03, ticks=(-1, 0, 1))
+        bar.ax.tick_params(colors=colors["ink"], labelsize=7, length=0)
+        bar.outline.set_visible(False)  # type: ignore[operator]
 
 
 def _told(title: str, panel: Mapping[str, Any]) -> str:

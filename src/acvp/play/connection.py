@@ -26,6 +26,8 @@ MOST_MESSAGES = 300
 """Of a page in a second; who sends more is cut off."""
 BAD_DATA, TOO_MUCH, FAILED = 1003, 1008, 1011
 """Codes of the WebSocket standard."""
+LONGEST_REASON = 120
+"""Bytes of the reason that a closing socket may give."""
 
 T = TypeVar("T")
 log = logging.getLogger("acvp.play")
@@ -55,8 +57,9 @@ class Connection:
             if not isinstance(error, UserError):
                 log.exception("the session failed")
             with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the page may have gone meanwhile
-                await self._tell(Note(f"the session has ended: {error or type(error).__name__}"))
-                await self._socket.close(FAILED)
+                reason = f"the session has ended: {error or type(error).__name__}"
+                await self._tell(Note(reason))
+                await self._socket.close(FAILED, reason.encode()[:LONGEST_REASON].decode(errors="ignore"))
         finally:
             if session is not None:
                 self._thread.submit(session.close)

@@ -24,7 +24,7 @@ from acvp.play.page_files import page_files
 from acvp.play.stage import Stage, open_stage
 from acvp.seeding import generator
 
-DESCRIPTION_NAME, STARTS_NAME, PAGE_NAME = "predictor.json", "starts.bin.gz", "index.html"
+DESCRIPTION_NAME, STARTS_NAME, PAGE_NAME = "predictor.json", "starts.bin", "index.html"
 FAR = 400
 """Decisions that a game is played at most before a start is taken from it."""
 
@@ -39,16 +39,22 @@ def export(config: PredictorExportConfig) -> Iterator[str]:
     subject = cast.get(cast.first)
     graphs = to_graphs(subject.predictor)
     files = {OBSERVE_NAME: graphs.observe, STEP_NAME: graphs.step}
-    if config.onnx is not None:
+    page, runtime = ({}, {}) if config.web is None else (_page(subject, graphs, config), runtime_files())
+    if config.onnx is not None:  # from here on nothing can fail but the disk
         _write(config.onnx, files | {DESCRIPTION_NAME: _json(describe(subject, graphs))})
         yield f"{config.onnx}: {_size(files)} of ONNX, the same as torch over 10 steps"
     if config.web is not None:
-        frames = start_frames(subject, config)
-        described = describe(subject, graphs) | {"starts": len(frames)}
-        starts = {STARTS_NAME: gzip.compress(frames.tobytes(), mtime=0), DESCRIPTION_NAME: _json(described)}
-        _write(config.web, files | starts | static_page())
-        _write(config.web / RUNTIME_FOLDER, runtime_files())
+        _write(config.web, files | page)
+        _write(config.web / RUNTIME_FOLDER, runtime)
         yield f"{config.web}: put it on any static host, or look at it with: python -m http.server -d {config.web}"
+
+
+def _page(subject: Subject, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
+    """Return the page and what it needs beside graphs and runtime."""
+    frames = start_frames(subject, config)
+    described = describe(subject, graphs) | {"starts": len(frames)}
+    starts = {STARTS_NAME: gzip.compress(frames.tobytes(), mtime=0), DESCRIPTION_NAME: _json(described)}
+    return starts | static_page()
 
 
 def describe(subject: Subject, graphs: Graphs) -> dict[str, Any]:

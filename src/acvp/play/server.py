@@ -64,6 +64,9 @@ def free_socket(port: int) -> socket.socket:
         try:
             listener.bind((HOST, candidate))
             listener.listen(64)
+        except PermissionError as error:
+            listener.close()
+            raise UserError(f"port {candidate}: {error.strerror}; choose another --port, above 1023") from error
         except OSError:
             listener.close()
             continue

@@ -71,6 +71,11 @@ class Session:
         """Real frames that the predictor needs before it can dream."""
         return self.dreamer.predictor.context
 
+    @property
+    def knows_rewards(self) -> bool:
+        """Whether the predictor foretells rewards and ends."""
+        return bool(getattr(self.dreamer.predictor.config, "outcome_heads", False))
+
     # What a player does.
 
     def hold(self, action: int) -> None:

@@ -31,6 +31,11 @@ class Stage:
         """Return a recorded moment with `context` frames up to it, a different one for each seed."""
         assert self.store is not None, "no store to start from"
         long = [position for position, entry in enumerate(self.store.entries) if entry.frames >= context]
+        if not long:
+            raise UserError(
+                f"{self.store.path}: no episode has the {context} frames that the predictor needs to begin with; "
+                "pass a store of longer ones"
+            )
         draw = generator("play-start", seed)
         position = long[int(draw.integers(len(long)))]
         return RecordedWorld(self.store, position, int(draw.integers(context - 1, self.store.entries[position].frames)))

@@ -117,7 +117,7 @@ def facts(session: Session) -> dict[str, Any]:
         "found": None if reading is None else reading.found,
         "score": moment.score,
         "earned": moment.earned,
-        "dreamed": None if moment.dream.reward is None else moment.dreamed,
+        "dreamed": moment.dreamed if session.knows_rewards else None,
         "end": None if moment.dream.end is None else round(moment.dream.end, 3),
         "over": moment.over,
         "driver": session.driver,

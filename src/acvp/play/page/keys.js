@@ -17,7 +17,9 @@ export class Keys {
   /** `onHold(action)` is called when the held action changes, `onCommand(name, repeated)` for everything else. */
   constructor(onHold, onCommand) {
     Object.assign(this, { onHold, onCommand, actions: null, action: 0, fixed: null });
-    this.held = { keyboard: new Set(), touch: new Set(), pad: new Set() };
+    this.codes = new Set(); // of the keyboard's keys that are down
+    this.held = { touch: new Set(), pad: new Set() };
+    this.rewinding = false;
     this.padDown = new Set();
     addEventListener("keydown", (event) => this.keyDown(event));
     addEventListener("keyup", (event) => this.keyUp(event));
@@ -27,7 +29,7 @@ export class Keys {
 
   use(actions, touchArea) {
     this.actions = actions;
-    this.action = actions.idle;
+    this.action = null; // whatever the session holds, it is told
     this.releaseAll();
     touchArea.replaceChildren(...this.touchButtons());
   }
@@ -39,29 +41,36 @@ export class Keys {
     if (event.key === "Escape") return focus?.blur();
     if (native && (focus.matches("select, [type=range]") || ["Enter", " ", "Tab"].includes(event.key))) return;
     const token = MOVES[event.code];
+    const command = COMMANDS[event.key] ?? (event.shiftKey ? null : COMMANDS[event.key.toLowerCase()]); // caps lock
     const moves = token && !event.shiftKey && (this.actions?.tokens.has(token) || event.code !== "KeyA");
     if (moves) {
-      this.held.keyboard.add(token);
+      this.codes.add(event.code);
       this.update();
     } else if (/^[0-9]$/.test(event.key) && Number(event.key) < (this.actions?.names.length ?? 0)) {
       this.fixed = Number(event.key);
       this.update();
-    } else if (COMMANDS[event.key]) {
-      if (!event.repeat || ["rewind", "step", "back", "forth"].includes(COMMANDS[event.key])) {
-        this.onCommand(COMMANDS[event.key], event.repeat);
-      }
+    } else if (command) {
+      this.rewinding ||= command === "rewind";
+      if (!event.repeat || ["rewind", "step", "back", "forth"].includes(command)) this.onCommand(command, event.repeat);
     } else return;
     event.preventDefault();
   }
 
   keyUp(event) {
-    if (MOVES[event.code]) this.held.keyboard.delete(MOVES[event.code]);
+    this.codes.delete(event.code);
     if (/^[0-9]$/.test(event.key)) this.fixed = null;
-    if (event.key === "Backspace") this.onCommand("rewound");
+    if (event.key === "Backspace") this.endRewind();
     this.update();
   }
 
+  endRewind() {
+    if (this.rewinding) this.onCommand("rewound");
+    this.rewinding = false;
+  }
+
   releaseAll() {
+    this.endRewind();
+    this.codes.clear();
     for (const set of Object.values(this.held)) set.clear();
     this.fixed = null;
     this.update();
@@ -69,14 +78,18 @@ export class Keys {
 
   update() {
     if (!this.actions) return;
-    const held = new Set(Object.values(this.held).flatMap((set) => [...set]));
+    const held = new Set([...this.codes].map((code) => MOVES[code]));
+    for (const set of Object.values(this.held)) for (const token of set) held.add(token);
     const action = this.fixed ?? this.actions.choose(held);
     if (action !== this.action) this.onHold((this.action = action));
   }
 
   pollPad() {
     const pad = [...navigator.getGamepads()].find(Boolean);
-    if (!pad) return this.held.pad.clear();
+    if (!pad) {
+      this.held.pad.clear();
+      return this.update();
+    }
     const down = new Set(pad.buttons.flatMap((button, index) => (button.pressed ? [index] : [])));
     this.held.pad = new Set([...down].flatMap((index) => PAD_BUTTONS[index] ?? []));
     const [x, y] = pad.axes;

@@ -20,6 +20,12 @@ export class LocalSession {
   }
 
   async start() {
+    this.turn = this.load(); // what is asked for meanwhile is done after it
+    await this.turn;
+    if (this.now) this.play();
+  }
+
+  async load() {
     const place = (name) => new URL(name, document.baseURI);
     try {
       this.about = await (await fetch(place("predictor.json"))).json();
@@ -28,7 +34,7 @@ export class LocalSession {
       if (!globalThis.crossOriginIsolated) this.ort.env.wasm.numThreads = 1;
       const load = (name) => this.ort.InferenceSession.create(place(name).href, { executionProviders: ["wasm"] });
       this.graphs = { observe: await load("observe.onnx"), step: await load("step.onnx") };
-      const packed = (await fetch(place("starts.bin.gz"))).body.pipeThrough(new DecompressionStream("gzip"));
+      const packed = (await fetch(place("starts.bin"))).body.pipeThrough(new DecompressionStream("gzip"));
       this.starts = new Uint8Array(await new Response(packed).arrayBuffer());
     } catch (error) {
       return this.on.lost(error.message);
@@ -37,20 +43,30 @@ export class LocalSession {
     this.on.welcome({ game, actions, frame, predictors: [name], predictor: name, episodes: [], missing: null });
     this.number = 0;
     await this.reset();
-    this.play();
   }
 
   /** Do what the page asks for, after what is being done now. */
   send({ do: name, ...fields }) {
     if (name === "hold") return this.hold(fields.action);
     const work = { step: () => this.step(), reset: () => this.reset(), reground: () => this.ground(this.began),
-      rewind: () => this.rewind(), every_action: () => this.everyAction(fields.steps) }[name];
-    if (work) this.turn = this.turn.then(work);
-    else if (name === "pause") this.settings.paused = fields.on;
-    else if (name === "fps") this.settings.fps = fields.fps;
-    else if (name === "change_driver") this.settings.driver = this.settings.driver === "human" ? "agent" : "human";
-    else return this.on.note("This page has no server: that is not possible here");
-    this.turn = this.turn.then(() => this.show());
+      rewind: () => this.rewind(), every_action: () => this.everyAction(fields.steps),
+      pause: () => (this.settings.paused = fields.on), fps: () => (this.settings.fps = fields.fps),
+      change_driver: () => (this.settings.driver = this.settings.driver === "human" ? "agent" : "human") }[name];
+    if (work) this.next(work);
+    else this.on.note("This page has no server: that is not possible here");
+  }
+
+  /** Do some work after what is being done now, and show what came of it; what fails is told, and the game pauses. */
+  next(work) {
+    this.turn = this.turn.then(async () => {
+      if (!this.now) return; // it could not be loaded
+      await work();
+      this.show();
+    }).catch((error) => {
+      this.settings.paused = true;
+      this.on.note(error.message);
+    });
+    return this.turn;
   }
 
   hold(action) {
@@ -63,8 +79,7 @@ export class LocalSession {
     for (let due = performance.now(); ; due = Math.max(due + 1000 / this.settings.fps, performance.now())) {
       await new Promise((done) => setTimeout(done, due - performance.now()));
       if (this.settings.paused) continue;
-      this.turn = this.turn.then(() => this.step()).then(() => this.show());
-      await this.turn;
+      await this.next(() => this.step());
     }
   }
 

@@ -10,6 +10,7 @@ const screen = new Screen();
 let facts = { paused: false, fps: 15, recording: null, scrub: null };
 let welcome = { predictors: [], episodes: [] };
 const wanted = {}; // facts that were asked for and are not yet true: what the next key builds on
+let looking = false; // whether all actions were asked for and have not come yet
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
 
 const on = {
@@ -20,6 +21,7 @@ const on = {
     fill($("#predictor"), told.predictors, told.predictor);
     fill($("#episode"), told.episodes.map((_, index) => String(index)), "0");
     $("#scrub").hidden = told.episodes.length === 0;
+    showPlace();
     if (told.missing) on.note(`The dream plays alone: ${told.missing}`);
   },
   picture(picture) {
@@ -31,7 +33,11 @@ const on = {
     }
     showPlace();
   },
-  grid: (grid) => screen.grid(grid),
+  grid(grid) {
+    screen.grid(grid);
+    if (looking && !$("#every").open) $("#every").showModal();
+    looking = false;
+  },
   video({ kind, data }) {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([data], { type: kind === "gif" ? "image/gif" : "video/mp4" }));
@@ -42,16 +48,21 @@ const on = {
   },
   note(text) {
     for (const name of Object.keys(wanted)) delete wanted[name];
+    if (looking && !$("#every").open) resume();
+    looking = false;
     screen.toast(text);
   },
   lost(reason) {
     document.body.classList.add("over");
-    screen.toast(`Not connected: ${reason}. Reload the page to play again.`);
+    screen.toast(`Not connected: ${reason}. Reload the page to play again.`, true);
   },
 };
 
 const commands = {
-  reset: () => send("reset"),
+  reset() {
+    delete wanted.scrub;
+    send("reset");
+  },
   pause: () => pause(!facts.paused),
   step() {
     if (!facts.paused) pause(true);
@@ -67,9 +78,11 @@ const commands = {
     pausedBefore = facts.paused;
     pause(true);
     look();
-    $("#every").showModal();
   },
-  driver: () => send("change_driver"),
+  driver() {
+    delete wanted.scrub;
+    send("change_driver");
+  },
   clip() {
     if (facts.recording === null) return send("record");
     screen.toast("Making the clip …");
@@ -89,7 +102,7 @@ const commands = {
     const dark = getComputedStyle(document.documentElement).colorScheme === "dark"
       || (document.documentElement.style.colorScheme === "" && matchMedia("(prefers-color-scheme: dark)").matches);
     document.documentElement.style.colorScheme = dark ? "light" : "dark";
-    localStorage.setItem("theme", document.documentElement.style.colorScheme);
+    remember("theme", document.documentElement.style.colorScheme);
   },
   help() {
     $("#help").showModal();
@@ -116,6 +129,7 @@ function want(name, value) {
 }
 
 function pause(on) {
+  if (!on) delete wanted.scrub;
   want("paused", on);
   send("pause", { on });
 }
@@ -127,6 +141,7 @@ function resume() {
 }
 
 function look() {
+  looking = true;
   send("every_action", { steps: Number($("#ahead").value) });
 }
 
@@ -153,6 +168,7 @@ function scrubBy(frames) {
 
 function showPlace() {
   if (facts.scrub === null) {
+    $("#frame").max = String((welcome.episodes[Number($("#episode").value)] ?? 1) - 1);
     $("#place").textContent = "drag to replay";
     return;
   }
@@ -168,16 +184,33 @@ function fill(select, names, chosen) {
 }
 
 /** Leave a control after it was used with a pointer, so that the keys are the game's again. */
-const leave = (event) => event.target.blur();
+const leave = (event) => pointed && event.target.blur();
+let pointed = false;
+addEventListener("pointerdown", () => (pointed = true), true);
+addEventListener("keydown", () => (pointed = false), true);
+
+/** Keep a choice for the next visit, where the browser lets a page keep anything. */
+function remember(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {}
+}
+
+function remembered(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
 
 for (const button of document.querySelectorAll("[data-do]")) {
   button.addEventListener("click", (event) => {
+    if (event.detail) button.blur(); // first: a dialog gives the focus back to what had it
     commands[button.dataset.do](false);
     if (button.dataset.do === "rewind") commands.rewound();
-    if (event.detail) button.blur();
   });
 }
-$("#theme").addEventListener("click", commands.theme);
 $("#predictor").addEventListener("change", (event) => (send("switch", { name: event.target.value }), leave(event)));
 $("#fps").addEventListener("input", (event) => setSpeed(Number(event.target.value)));
 $("#fps").addEventListener("change", leave);
@@ -185,15 +218,16 @@ $("#episode").addEventListener("change", (event) => (scrubTo(Number(event.target
 $("#frame").addEventListener("input", (event) => scrubTo(episode(), Number(event.target.value)));
 $("#frame").addEventListener("change", leave);
 $("#kind").addEventListener("change", leave);
-$("#ahead").addEventListener("input", look);
+$("#ahead").addEventListener("change", look);
+$("#ahead").addEventListener("input", () => screen.ahead(Number($("#ahead").value)));
 $("#every").addEventListener("close", resume);
 document.addEventListener("visibilitychange", () => {
   if (document.hidden && !facts.paused) pause(true);
 });
 setInterval(() => {
-  $("#rate").textContent = facts.paused ? "paused" : `${screen.rate?.toFixed(1) ?? "–"} of ${facts.fps} fps`;
+  $("#rate").textContent = facts.paused ? "paused" : `${screen.rate().toFixed(1)} of ${facts.fps} fps`;
   if (document.activeElement !== $("#fps")) $("#fps").value = String(facts.fps);
 }, 300);
 
-document.documentElement.style.colorScheme = localStorage.getItem("theme") ?? "";
+document.documentElement.style.colorScheme = remembered("theme") ?? "";
 session.start();

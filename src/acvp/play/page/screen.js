@@ -145,12 +145,15 @@ export class Screen {
     context.globalAlpha = 1;
   }
 
-  /** The true rate: pictures shown in the last second and a half. */
   count() {
+    this.times = [...this.times.slice(-200), performance.now()];
+  }
+
+  /** The true rate: pictures shown in the last second and a half. */
+  rate() {
     const now = performance.now();
-    this.times = [...this.times.filter((time) => now - time < 1500), now];
-    const span = now - this.times[0];
-    this.rate = span > 300 ? ((this.times.length - 1) * 1000) / span : 0;
+    const recent = this.times.filter((time) => now - time < 1500);
+    return recent.length > 1 ? ((recent.length - 1) * 1000) / Math.max(now - recent[0], 300) : 0;
   }
 
   /** Give all pictures the largest size that fits their places. */
@@ -179,15 +182,19 @@ export class Screen {
       return cell;
     });
     $("#grid").replaceChildren(...cells);
+    this.ahead(steps);
+  }
+
+  ahead(steps) {
     $("#every output").textContent = steps === 1 ? "1 step" : `${steps} steps`;
   }
 
-  toast(text) {
+  toast(text, stays = false) {
     const toast = $("#toast");
     toast.textContent = text;
     toast.classList.add("shown");
     clearTimeout(this.hiding);
-    this.hiding = setTimeout(() => toast.classList.remove("shown"), 2500 + 30 * text.length);
+    if (!stays) this.hiding = setTimeout(() => toast.classList.remove("shown"), 2500 + 30 * text.length);
   }
 }
 
