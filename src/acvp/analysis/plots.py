@@ -63,7 +63,7 @@ def _heat_map(axes: Axes, title: str, cosines: list[list[float]], names: Sequenc
     else:
         bar = axes.figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.03, ticks=(-1, 0, 1))
         bar.ax.tick_params(colors=colors["ink"], labelsize=7, length=0)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
 
 
 def _told(title: str, panel: Mapping[str, Any]) -> str:
