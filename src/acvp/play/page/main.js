@@ -111,7 +111,7 @@ const commands = {
 };
 
 const keys = new Keys((action) => send("hold", { action }), (name, repeated) => commands[name](repeated));
-const session = await makeSession();
+let session = null; // until its code is loaded
 
 async function makeSession() {
   if (document.documentElement.dataset.source === "server") return new RemoteSession(on);
@@ -120,7 +120,7 @@ async function makeSession() {
 }
 
 function send(name, fields = {}) {
-  session.send({ do: name, ...fields });
+  session?.send({ do: name, ...fields });
 }
 
 /** Take it that a fact is so until the session says so. */
@@ -230,4 +230,5 @@ setInterval(() => {
 }, 300);
 
 document.documentElement.style.colorScheme = remembered("theme") ?? "";
+session = await makeSession();
 session.start();
