@@ -17,7 +17,8 @@ from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoA
 from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.loss import squared_error_loss
 from acvp.models.normaliser import Normaliser
-from acvp.models.pixel import PixelConfig, PixelPredictor
+from acvp.models.pixel import PixelPredictor
+from acvp.models.pixel_config import PixelConfig
 from acvp.models.predictor import Predictions, Predictor, State, imagine, unroll
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 from acvp.models.rollout import rollout

@@ -19,7 +19,8 @@ from acvp.models.baselines import (
 )
 from acvp.models.checks import ConfigError
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
-from acvp.models.pixel import PixelConfig, PixelPredictor
+from acvp.models.pixel import PixelPredictor
+from acvp.models.pixel_config import PixelConfig
 from acvp.models.predictor import Predictor
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 

@@ -1,0 +1,92 @@
+"""The sizes of the pixel-exact network, and what the store of its game says of it: colours, motions, flashing."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
+from acvp.models.colours import Palette, require_palette
+
+MAX_MOTIONS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelConfig:
+    """The pixel-exact network."""
+
+    kind: ClassVar[str] = "pixel"
+    actions: int
+    """Number of actions, or length of a continuous action vector."""
+    palette: Palette
+    """The colours, each of as many values 0..255 as a frame has channels."""
+    motions: tuple[tuple[int, int], ...] = ((0, 0),)
+    """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
+    recolours: tuple[int, ...] = ()
+    """For each colour the number of the one that it turns into where things flash, itself where none is known; (): a
+    network without that option."""
+    quantised: bool = False
+    """Whether the colours stand for similar ones too: a game of over 256 colours."""
+    frame: FrameShape = (210, 160, 3)
+    """(height, width, channels) of a frame."""
+    context: int = 16
+    """Real frames needed before the first prediction: the memory m."""
+    cell: int = 5
+    """Side p of a cell in pixels."""
+    embedding: int = 16
+    """Numbers E that are remembered of a cell of each frame."""
+    channels: tuple[int, ...] = (64, 96, 128)
+    """Features of a cell at each scale of the U-Net."""
+    blocks: tuple[int, ...] = (1, 1, 2)
+    """Residual blocks at each scale, on the way down and, but for the last, up again."""
+    round_edges: bool = False
+    """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
+    still: int = 8
+    """Of the cells in which and beside which nothing moves, one in so many is trained on, with that weight."""
+    pixel_scale: float = 255.0
+    """What (pixel - mean) is divided by."""
+    outcome_heads: bool = True
+    """Whether reward and end-of-episode logits are predicted too."""
+
+    def __post_init__(self) -> None:
+        require_frame(self.frame)
+        require_palette(self.palette, self.frame[2])
+        require_positive(pixel_scale=self.pixel_scale)
+        require_whole(
+            actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
+        )
+        _require_motions(self.motions, self.frame)
+        _require_recolours(self.recolours, len(self.palette))
+        if not self.channels or len(self.channels) != len(self.blocks):
+            raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
+        for size in (*self.channels, *self.blocks):
+            require_whole(**{f"a size in {self.channels}, {self.blocks}": size})
+
+    @property
+    def copies(self) -> int:
+        """Ways S in which what was there may give a pixel its colour: the motions, and turning into another colour."""
+        return len(self.motions) + bool(self.recolours)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(height, width) in cells."""
+        return -(-self.frame[0] // self.cell), -(-self.frame[1] // self.cell)
+
+
+def _require_motions(motions: tuple[tuple[int, int], ...], frame: FrameShape) -> None:
+    within = all(
+        len(motion) == 2 and all(type(way) is int and abs(way) < side for way, side in zip(motion, frame, strict=False))
+        for motion in motions
+    )
+    if not within or motions[:1] != ((0, 0),) or not len(set(motions)) == len(motions) <= MAX_MOTIONS:
+        raise ConfigError(
+            f"motions are {str(motions)[:200]}; they must be 1 to {MAX_MOTIONS} different ones of less than a frame's "
+            "sides (down, right), the first (0, 0)"
+        )
+
+
+def _require_recolours(recolours: tuple[int, ...], colours: int) -> None:
+    known = all(type(number) is int and 0 <= number < colours for number in recolours)
+    if not known or len(recolours) not in (0, colours):
+        raise ConfigError(
+            f"recolours are {str(recolours)[:200]}; they must be none, or for each of the {colours} colours the number "
+            "of one of them"
+        )
