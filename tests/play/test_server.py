@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import socket
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -225,6 +227,7 @@ class Watched:
 
     def __init__(self, make: Callable[[], Session]) -> None:
         self.make, self.made, self.closed = make, 0, 0
+        self.alive: weakref.WeakSet[Session] = weakref.WeakSet()
 
     def __call__(self) -> Session:
         session = self.make()
@@ -235,6 +238,7 @@ class Watched:
             close()
 
         self.made += 1
+        self.alive.add(session)
         session.close = closing  # type: ignore[method-assign]
         return session
 
@@ -247,6 +251,10 @@ def vanish(port: int) -> None:
         while b"welcome" not in seen:
             seen += connection.recv(4096)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+MANY = 100
+"""Pages after which a leak of any size shows in the memory of the process."""
 
 
 def playing() -> set[threading.Thread]:
@@ -270,7 +278,10 @@ def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker:
         with Client(found) as page:
             page.text("welcome")
     wait_until(lambda: sessions.closed == sessions.made == trials.count + 1)
-    assert memory[-1] - memory[len(memory) // 5] < 20e6
+    gc.collect()  # a session and its `closing` hold each other
+    assert not sessions.alive
+    if trials.count >= MANY:  # a handful says nothing: the process has other memory to get and to give back
+        assert memory[-1] - memory[len(memory) // 5] < 20e6
 
 
 def test_a_session_that_fails_tells_the_page(toy_session_maker: Callable[[], Session]) -> None:
