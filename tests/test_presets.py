@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acvp import presets
+from acvp.data.motions import Motions
 from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
@@ -46,7 +47,9 @@ def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
 @pytest.fixture(autouse=True)
 def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "split", lambda store, **options: (store, store))
-    monkeypatch.setattr(presets, "motions_of", lambda store, cell, **options: ((0, 0), (cell - 1, 0)))
+    monkeypatch.setattr(
+        presets, "motions_of", lambda store, cell, **options: Motions(((0, 0), (cell - 1, 0)), ((0, 1),))
+    )
     monkeypatch.setattr(presets, "recolours_of", lambda store: {})
 
 

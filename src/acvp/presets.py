@@ -45,7 +45,8 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
         _refuse_papers(config.preset)
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
-        options["motions"] = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+        found = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+        options |= {"motions": found.newest, "older_motions": found.older}
         options["recolours"] = () if gray else _recolours(train, options["palette"])
     recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
@@ -111,19 +112,18 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
 
 
 def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
-    """Return half an hour for the pixel-exact predictor: one step ahead from real frames, then fed its own."""
+    """Return half an hour for the pixel-exact predictor: one step ahead, always from real frames."""
     predictor = PixelConfig(frame=frame, cell=_cell(frame), round_edges=True, **options)
-    first = Phase(
-        predict=4, context=predictor.context, batch_size=2, feed_back=False, lr=2e-3, minutes=26.0, warmup=50,
+    phase = Phase(
+        predict=4, context=predictor.context, batch_size=2, feed_back=False, lr=2e-3, minutes=30.0, warmup=50,
         rare_share=0.5, event_share=0.15, outcome_weight=10.0, anneal=True,
     )  # fmt: skip
-    second = replace(first, predict=8, feed_back=True, lr=5e-4, minutes=4.0)
     return Recipe(
         name="cpu",
         predictor=predictor,
         view="rgb",
         optimiser=OptimiserConfig(kind="muon", weight_decay=0.1),
-        phases=(first, second),
+        phases=(phase,),
         evaluate_every=1000,
         windows=8,
     )
@@ -133,12 +133,8 @@ def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
     """Return seconds of training of a small pixel-exact network."""
     sizes: dict[str, Any] = {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
     full = _pixel_cpu(frame, **(sizes | options))
-    first, second = full.phases
-    phases = (
-        replace(first, minutes=None, steps=100, lr=5e-3, warmup=10),
-        replace(second, minutes=None, steps=20, lr=1e-3, warmup=10),
-    )
-    return replace(full, name="smoke", phases=phases, evaluate_every=50, horizons=(1, 10))
+    phase = replace(full.phases[0], minutes=None, steps=120, lr=5e-3, warmup=10)
+    return replace(full, name="smoke", phases=(phase,), evaluate_every=50, horizons=(1, 10))
 
 
 def _cell(frame: FrameShape) -> int:

@@ -22,7 +22,7 @@ from tests.models.small_predictors import seeded
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
 CONFIG = PixelConfig(
     actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
-    motions=((0, 0), (2, 0), (-1, 3)), recolours=(0, 2, 1, 1, 4),
+    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), recolours=(0, 2, 1, 1, 4),
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_predictions_are_frames_of_the_palette() -> None:
         pixels = predictor.normaliser.to_uint8(frame)
         assert {tuple(colour) for colour in pixels.flatten(0, 2).tolist()} <= set(PALETTE)
         assert isinstance(after, PixelState)
-        assert torch.equal(predictor.colours.classes(pixels), after.classes)
+        assert torch.equal(predictor.colours.classes(pixels), after.classes[:, 1])
         changed |= not torch.equal(frame, frames[:, 2])
     assert changed
 
@@ -150,12 +150,13 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
                 own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
                 weights = own.exp()
                 *motions, turning = predictor.copy(here)
-                turned = CONFIG.recolours[state.classes[row, y, x]]
+                turned = CONFIG.recolours[state.classes[row, 1, y, x]]
                 weights = weights + functional.one_hot(torch.tensor(turned), count) * (own[turned] + turning).exp()
-                for motion, (down, right) in zip(motions, CONFIG.motions, strict=True):
+                ways = [(1, *way) for way in CONFIG.motions] + [(0, *way) for way in CONFIG.older_motions]
+                for motion, (source, down, right) in zip(motions, ways, strict=True):
                     from_y, from_x = y - down, x - right
                     if 0 <= from_y < frames.shape[-2] and 0 <= from_x < frames.shape[-1]:
-                        colour = state.classes[row, from_y, from_x]
+                        colour = state.classes[row, source, from_y, from_x]
                         weights = weights + functional.one_hot(colour, count) * (own[colour] + motion).exp()
                 total = total - (weights[target[row, y, x]] / weights.sum()).log()
     return total / len(frames)
@@ -170,17 +171,22 @@ def test_the_loss_is_the_cross_entropy_of_every_pixel() -> None:
     torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
 
 
-def test_a_motion_moves_what_is_there() -> None:
-    """Sure of the motion 3 down, 1 right, the predictor moves the frame; nothing comes from outside."""
-    predictor = PixelPredictor(replace(CONFIG, motions=((0, 0), (3, 1)), recolours=()), seeded(0)).eval()
+@pytest.mark.parametrize(("option", "source"), [(1, 1), (2, 0)])
+def test_a_motion_moves_what_is_there_and_what_was(option: int, source: int) -> None:
+    """Sure of the motion 3 down, 1 right, of a frame, the predictor moves that frame; nothing comes from outside."""
+    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), recolours=())
+    predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
-    predictor.copy.bias.data[1] = 9.0
+    predictor.copy.bias.data[option] = 9.0
+    predictor.copy.bias.data[0] = 4.0  # for what would come from outside
     frames, actions = window(predictor, 1)
     state = predictor.observe(frames[:, :3])
-    moved = predictor.predict(state, actions[:, -1])[1].classes
-    assert torch.equal(moved[:, 3:, 1:], state.classes[:, :-3, :-1])
-    assert torch.equal(moved[:, :3], state.classes[:, :3])
-    assert torch.equal(moved[:, :, :1], state.classes[:, :, :1])
+    assert not torch.equal(state.classes[:, 0], state.classes[:, 1])
+    after = predictor.predict(state, actions[:, -1])[1].classes
+    assert torch.equal(after[:, 1, 3:, 1:], state.classes[:, source, :-3, :-1])
+    assert torch.equal(after[:, 1, :3], state.classes[:, 1, :3])
+    assert torch.equal(after[:, 1, :, :1], state.classes[:, 1, :, :1])
+    assert torch.equal(after[:, 0], state.classes[:, 1])
 
 
 def test_colours_turn_into_those_that_follow_them() -> None:
@@ -189,8 +195,8 @@ def test_colours_turn_into_those_that_follow_them() -> None:
     predictor.copy.bias.data[-1] = 9.0
     frames, actions = window(predictor, 1)
     state = predictor.observe(frames[:, :3])
-    turned = predictor.predict(state, actions[:, -1])[1].classes
-    assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes])
+    turned = predictor.predict(state, actions[:, -1])[1].classes[:, 1]
+    assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes[:, 1]])
 
 
 def test_the_loss_has_the_gradient_that_it_says() -> None:
@@ -217,12 +223,12 @@ def test_still_cells_are_sampled_without_bias() -> None:
     predictor = make(replace(CONFIG, still=3, frame=(20, 15, 3)))
     features = torch.randn(1, 6, 4, 3, generator=seeded(3))
     now = torch.zeros(1, 20, 15, dtype=torch.long)
-    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, now, now)
+    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, now[:, None].expand(-1, 2, -1, -1), now)
     chosen = []
     for first in range(3):
         target = now.clone()
         target[0, 0, 0] = first
-        chosen.append(predictor._loss(features, target, target).detach())
+        chosen.append(predictor._loss(features, target[:, None].expand(-1, 2, -1, -1), target).detach())
     torch.testing.assert_close(torch.stack(chosen).mean(), full.detach(), rtol=0.05, atol=0)
     assert len({round(float(each), 3) for each in chosen}) == 3
 
@@ -248,12 +254,12 @@ def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
     draws = []
     for seed in (1, 1, 2):
         predictor.sample(seed=seed)
-        draws.append(predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes)
+        draws.append(predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes[:, 1])
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert float(draws[0].float().mean()) == pytest.approx(0.5, abs=0.03)
     predictor.sample(0.0)
-    assert not predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes.any()
+    assert not predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes[:, 1].any()
 
 
 def test_a_predictor_survives_its_files() -> None:
@@ -282,6 +288,9 @@ def test_a_predictor_survives_its_files() -> None:
         ({"motions": ((0, 0), (18, 0))}, "less than a frame's sides"),
         ({"motions": ((0, 0), (1,))}, "down, right"),
         ({"motions": tuple((y, x) for y in range(9) for x in range(9))}, "1 to 64"),
+        ({"older_motions": tuple((y, x) for y in range(9) for x in range(7))}, "1 to 64"),
+        ({"older_motions": ((1, 0), (1, 0))}, "different"),
+        ({"older_motions": ((0, 13),)}, "less than a frame's sides"),
     ],
 )
 def test_bad_configurations(change: dict[str, object], message: str) -> None:

@@ -3,8 +3,9 @@
 The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
 and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
 a cell's features into logits of N colours for each of its pixels, and another into one logit for each of S motions: a
-pixel has the colour of its own choice, or that of the pixel which the motion brings to its place. One more logit is
-for flashing: the pixel's colour turns into the one that follows it in the store.
+pixel has the colour of its own choice, or that of the pixel which the motion brings to its place, out of the newest
+frame or the one before. One more logit is for flashing: the pixel's colour turns into the one that follows it in the
+store.
 
 Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
 S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
@@ -46,7 +47,7 @@ class PixelState(State):
     frame: Tensor
     """The newest frame, normalised, (B, C, H, W)."""
     classes: Tensor
-    """Its colours, (B, H, W)."""
+    """Colours of the frame before it and its own, (B, 2, H, W)."""
 
 
 class PixelPredictor(Predictor):
@@ -93,7 +94,9 @@ class PixelPredictor(Predictor):
         check_frames(frames, self.config.frame, self.context)
         recent = frames[:, -self.context :]
         newest = recent[:, -1]
-        return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=self._classes(newest))
+        older = recent[:, -2] if self.context > 1 else newest
+        classes = torch.stack((self._classes(older), self._classes(newest)), 1)
+        return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=classes)
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
         """Return the next frame (B, C, H, W), its colours those of the palette, and the state after it."""
@@ -116,8 +119,7 @@ class PixelPredictor(Predictor):
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
-        now = self._classes(_as_rows(frames[:, -predict - 1 : -1])).view(len(frames), predict, *self.config.frame[:2])
-        state = self._every_state(frames, now)
+        state = self._every_state(frames, self._window_classes(frames, predict)[:, :-1])
         features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
         return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
 
@@ -133,8 +135,8 @@ class PixelPredictor(Predictor):
         check_window(frames, actions, predict)
         rows, seen = len(frames), frames.shape[1] - predict
         vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
-        classes = self._classes(_as_rows(frames[:, seen - 1 :])).view(rows, predict + 1, *self.config.frame[:2])
-        targets = classes[:, 1:]  # (B, K, H, W)
+        classes = self._window_classes(frames, predict)
+        targets = classes[:, 2:]  # (B, K, H, W)
         if not feed_back:
             state = self._every_state(frames, classes[:, :-1])
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
@@ -161,20 +163,28 @@ class PixelPredictor(Predictor):
         end = torch.stack([each.end for each in known], 1).view(rows, -1)
         return Predictions(empty, reward, end, loss)
 
+    def _window_classes(self, frames: Tensor, predict: int) -> Tensor:
+        """Return the colours (B, K+2, H, W) of the last K frames and the two before them."""
+        recent = frames[:, -predict - 2 :] if self.context > 1 else frames[:, -predict - 1 :]
+        classes = self._classes(_as_rows(recent)).view(len(frames), -1, *self.config.frame[:2])
+        return classes if self.context > 1 else torch.cat((classes[:, :1], classes), 1)
+
     def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
-        """Return the states before the last K real frames as one batch (B·K, ...); they end in classes (B, K, H, W)."""
-        predict = classes.shape[1]
+        """Return the states before the last K real frames, of classes (B, K+1, H, W), as one batch (B·K, ...)."""
+        predict = classes.shape[1] - 1
         seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
         embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
         stacked = torch.stack([_joined(embedded[:, k : k + self.context]) for k in range(predict)], 1)
         newest = _as_rows(seen[:, -predict:])
-        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=classes.flatten(0, 1))
+        pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2)  # (B, K, 2, H, W)
+        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=pairs.flatten(0, 1))
 
     def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
-        """Return the state after a predicted frame (B, C, H, W)."""
+        """Return the state after a predicted frame (B, C, H, W) of classes (B, H, W)."""
         kept = state.embedded[..., self.pixel_config.embedding :]
         embedded = torch.cat((kept, self._embed(frame[:, None])[:, 0]), -1)
-        return PixelState(embedded=embedded, frame=frame, classes=classes, outcome=outcome)
+        both = torch.stack((state.classes[:, 1], classes), 1)
+        return PixelState(embedded=embedded, frame=frame, classes=both, outcome=outcome)
 
     def _mixed(self, state: PixelState) -> Tensor:
         """Return the features (B, F, h, w) before the action."""
@@ -187,18 +197,18 @@ class PixelPredictor(Predictor):
         features, smallest = self.unet(mixed, action)
         return functional.relu(features), self.heads(smallest) if self.heads else None
 
-    def _choose(self, features: Tensor, now: Tensor) -> Tensor:
-        """Return the colour classes (N, H, W) of features (N, F, h, w) after frames of classes ``now``."""
+    def _choose(self, features: Tensor, seen: Tensor) -> Tensor:
+        """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``."""
         rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        every, cells = torch.arange(len(rows), device=now.device), len(rows) // len(now)
-        moved = self._moved(now, every // cells, every % cells)  # (N·h·w, q, S)
+        every, cells = torch.arange(len(rows), device=seen.device), len(rows) // len(seen)
+        moved = self._moved(seen, every // cells, every % cells)  # (N·h·w, q, S)
         own, copied = self._options(rows, moved)
         if self.temperature:
             own, copied = (self._noisy(options) for options in (own, copied))
         best, chosen = own.max(-1)
         best_copied, motion = copied.max(-1)
         chosen = torch.where(best_copied >= best, moved.gather(2, motion[..., None])[..., 0], chosen)
-        return self._class_frame(chosen.view(len(now), -1, moved.shape[1]))
+        return self._class_frame(chosen.view(len(seen), -1, moved.shape[1]))
 
     def _options(self, rows: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits of choosing each colour (n, q, N) and of copying each of colours ``moved`` (n, q, S).
@@ -215,43 +225,47 @@ class PixelPredictor(Predictor):
         noise = torch.empty_like(options).exponential_(generator=self.generator).log_()
         return options / self.temperature - noise
 
-    def _loss(self, features: Tensor, now: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropy of classes ``target`` (N, H, W), summed over pixels, averaged over rows.
+    def _loss(self, features: Tensor, seen: Tensor, target: Tensor) -> Tensor:
+        """Return the cross-entropy of classes ``target`` (N, H, W) after ``seen``, summed over pixels, mean over rows.
 
         Counted in cells that move or touch one that does, and with its weight in one of `still` others; which of them
         follows from the target, so that a run can be repeated. Chosen or copied, a colour's probabilities add up.
         """
-        before, after = self._class_cells(now), self._class_cells(target)  # (N, h·w, q)
+        before, after = self._class_cells(seen[:, 1]), self._class_cells(target)  # (N, h·w, q)
         changed = (before != after).any(-1).view(-1, 1, *self.pixel_config.grid)
         near = functional.max_pool2d(changed.float(), 3, 1, 1).flatten(1).bool()  # (N, h·w)
         still = self.pixel_config.still
         number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
         row, cell = (near | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
         weight = torch.where(near[row, cell], 1.0, float(still))
-        moved = self._moved(now, row, cell)  # (n, q, S)
+        moved = self._moved(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
         each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
         return (each * weight).sum() / len(features)
 
-    def _moved(self, now: Tensor, row: Tensor, cell: Tensor) -> Tensor:
-        """Return what each motion brings to cells (n,) of rows (n,) of frames ``now`` (N, H, W): classes (n, q, S).
+    def _moved(self, seen: Tensor, row: Tensor, cell: Tensor) -> Tensor:
+        """Return what each motion brings to cells (n,) of rows (n,) after two frames of classes ``seen``, (n, q, S).
 
         What comes from outside the frame is class N, which is none. The last, where colours turn into others, is what
         the pixel's own colour turns into.
         """
-        config, none = self.pixel_config, len(self.pixel_config.palette)
-        side, border = config.cell, max(abs(way) for motion in config.motions for way in motion)
-        padded = functional.pad(self._padded(now, none), (border,) * 4, value=none)
-        width = padded.shape[2]
-        corner = row * padded[0].numel() + (cell // config.grid[1]) * side * width + cell % config.grid[1] * side
-        steps = torch.arange(side, device=now.device) + border
+        config, none, device = self.pixel_config, len(self.pixel_config.palette), seen.device
+        ways = config.motions + config.older_motions
+        side, border = config.cell, max(abs(way) for motion in ways for way in motion)
+        padded = functional.pad(self._padded(seen, none), (border,) * 4, value=none)  # (N, 2, ...)
+        width, size = padded.shape[3], padded[0, 0].numel()
+        corner = row * 2 * size + (cell // config.grid[1]) * side * width + cell % config.grid[1] * side
+        steps = torch.arange(side, device=device) + border
         inside = (steps[:, None] * width + steps).flatten()  # (q,)
-        ways = torch.tensor([down * width + right for down, right in config.motions], device=now.device)
-        moved = padded.flatten()[corner[:, None, None] + (inside[:, None] - ways)]
+        newest, older = (
+            [down * width + right for down, right in each] for each in (config.motions, config.older_motions)
+        )
+        back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
+        moved = padded.flatten()[corner[:, None, None] + (inside[:, None] - back)]
         if not config.recolours:
             return moved
-        turned = torch.tensor((*config.recolours, none), device=now.device)[moved[..., :1]]
+        turned = torch.tensor((*config.recolours, none), device=device)[moved[..., :1]]
         return torch.cat((moved, turned), -1)
 
     def _classes(self, frames: Tensor) -> Tensor:

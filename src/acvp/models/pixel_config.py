@@ -20,6 +20,8 @@ class PixelConfig:
     """The colours, each of as many values 0..255 as a frame has channels."""
     motions: tuple[tuple[int, int], ...] = ((0, 0),)
     """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
+    older_motions: tuple[tuple[int, int], ...] = ()
+    """The same from the frame before that, which shows the pose that an animated thing will have again."""
     recolours: tuple[int, ...] = ()
     """For each colour the number of the one that it turns into where things flash, itself where none is known; (): a
     network without that option."""
@@ -53,7 +55,7 @@ class PixelConfig:
         require_whole(
             actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
         )
-        _require_motions(self.motions, self.frame)
+        _require_motions(self.motions, self.older_motions, self.frame)
         _require_recolours(self.recolours, len(self.palette))
         if not self.channels or len(self.channels) != len(self.blocks):
             raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
@@ -63,7 +65,7 @@ class PixelConfig:
     @property
     def copies(self) -> int:
         """Ways S in which what was there may give a pixel its colour: the motions, and turning into another colour."""
-        return len(self.motions) + bool(self.recolours)
+        return len(self.motions) + len(self.older_motions) + bool(self.recolours)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -71,15 +73,18 @@ class PixelConfig:
         return -(-self.frame[0] // self.cell), -(-self.frame[1] // self.cell)
 
 
-def _require_motions(motions: tuple[tuple[int, int], ...], frame: FrameShape) -> None:
+def _require_motions(
+    motions: tuple[tuple[int, int], ...], older: tuple[tuple[int, int], ...], frame: FrameShape
+) -> None:
     within = all(
         len(motion) == 2 and all(type(way) is int and abs(way) < side for way, side in zip(motion, frame, strict=False))
-        for motion in motions
+        for motion in motions + older
     )
-    if not within or motions[:1] != ((0, 0),) or not len(set(motions)) == len(motions) <= MAX_MOTIONS:
+    different = len(set(motions)) == len(motions) and len(set(older)) == len(older)
+    if not within or motions[:1] != ((0, 0),) or not different or len(motions + older) > MAX_MOTIONS:
         raise ConfigError(
-            f"motions are {str(motions)[:200]}; they must be 1 to {MAX_MOTIONS} different ones of less than a frame's "
-            "sides (down, right), the first (0, 0)"
+            f"motions are {str(motions)[:200]} and, of the older frame, {str(older)[:200]}; they must be 1 to "
+            f"{MAX_MOTIONS} different ones of less than a frame's sides (down, right), the first (0, 0)"
         )
 
 

@@ -1,0 +1,120 @@
+"""python -m benchmarks.chicken [RUN]: when Freeway's chicken is predicted wrongly, one step ahead.
+
+Plays one episode, predicts every step from the real frames before it, and sorts the steps by what happens to the
+chicken, whose height the console's RAM tells. Without RUN the predictor of the package is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import acvp
+from acvp.data.policies import load_policy
+from acvp.envs import make_game
+from acvp.models import Predictor
+from benchmarks.provenance import write_results
+
+SEED = 5
+STRIDE = 4
+"""Pixels that the chicken walks in a decision."""
+STUNNED = 16
+"""Decisions after a collision in which it may still be pushed back or stunned."""
+COLUMNS = slice(40, 56)
+"""Where it walks."""
+BATCH, TARGETS = 8, 4
+WHOLE = 13
+"""Wrong pixels from which the chicken is in the wrong place, not just a pixel or two wrongly drawn."""
+
+
+def main() -> None:
+    """Measure and write results/chicken.json."""
+    started = time.monotonic()
+    name = sys.argv[1] if len(sys.argv) > 1 else "freeway"
+    frames, actions, heights = play()
+    wrong = wrong_pixels(acvp.load(name), frames, actions)
+    sorted_steps: dict[str, list[int]] = defaultdict(list)
+    unexpected = deviations(heights, actions)
+    for step, pixels in wrong.items():
+        sorted_steps[kind(step, heights, actions, unexpected)].append(pixels)
+    total = sum(wrong.values())
+    kinds = {
+        each: {
+            "steps": len(pixels),
+            "share_of_wrong_pixels": round(sum(pixels) / max(total, 1), 3),
+            "any_wrong": round(float(np.mean(np.array(pixels) > 0)), 3),
+            "elsewhere": round(float(np.mean(np.array(pixels) >= WHOLE)), 3),
+            "wrong_pixels": round(float(np.mean(pixels)), 2),
+        }
+        for each, pixels in sorted(sorted_steps.items())
+    }
+    for each, told in kinds.items():
+        print(f"{each:24}", *(f"{what} {value}" for what, value in told.items()), sep="  ")
+    body = {"predictor": name, "steps": len(wrong), "wrong_pixels": round(total / len(wrong), 2), "kinds": kinds}
+    command = f"python -m benchmarks.chicken {name}"
+    print(write_results("chicken", body, command=command, seed=SEED, started=started))
+
+
+def play() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the frames (T+1, H, W, 3) of an episode, its actions (T,) and the chicken's heights (T+1,)."""
+    with make_game("freeway") as game:
+        choose = load_policy("sticky-random")(game.action_meanings, np.random.default_rng(SEED))
+        frames, actions, rows = [game.reset(SEED)], [], [position(game.controlled_position())]
+        ended = False
+        while not ended:
+            actions.append(choose(frames[-1]))
+            frame, _, terminated, truncated = game.step(actions[-1])
+            frames.append(frame)
+            rows.append(position(game.controlled_position()))
+            ended = terminated or truncated
+    return np.stack(frames), np.array(actions), np.array(rows)
+
+
+def position(found: tuple[float, float] | None) -> float:
+    """The row, which Freeway always tells."""
+    assert found is not None
+    return found[0]
+
+
+@torch.inference_mode()
+def wrong_pixels(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[np.int64]) -> dict[int, int]:
+    """Return how many pixels of the chicken's columns are wrong, by the number of the predicted frame."""
+    context, normaliser = predictor.context, predictor.normaliser
+    found: dict[int, int] = {}
+    firsts = range(context + STUNNED, len(frames) - TARGETS, TARGETS)
+    for chosen in (firsts[k : k + BATCH] for k in range(0, len(firsts), BATCH)):
+        seen = np.stack([frames[first - context : first + TARGETS] for first in chosen])
+        acted = np.stack([actions[first - context : first + TARGETS - 1] for first in chosen])
+        window = normaliser.to_float(torch.from_numpy(seen))
+        predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, feed_back=False).frames
+        differ = (normaliser.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., 16:, COLUMNS].sum((2, 3))
+        for first, counts in zip(chosen, differ.tolist(), strict=True):
+            found.update({first + k: count for k, count in enumerate(counts)})
+    return found
+
+
+def deviations(rows: NDArray[np.float64], actions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return (T+1,) at which frames the chicken is not where the action alone would have put it."""
+    lowest = rows.max()
+    wanted = rows[:-1] + np.array([0, -STRIDE, STRIDE])[actions]
+    return np.append(False, rows[1:] != np.minimum(wanted, lowest))
+
+
+def kind(step: int, rows: NDArray[np.float64], actions: NDArray[np.int64], unexpected: NDArray[np.bool_]) -> str:
+    """What happens to the chicken in a step."""
+    before = unexpected[step - STUNNED : step].any()
+    if unexpected[step]:
+        return "pushed or stunned" if before else "hit by a car"
+    if rows[step] == rows[step - 1] == rows.max():
+        return "waits at the bottom"
+    does = "stands" if actions[step - 1] == 0 else "walks"
+    return f"{does}, soon after a hit" if before else does
+
+
+if __name__ == "__main__":
+    main()
