@@ -24,6 +24,7 @@ STEPS = 20
 COLOURS = {"freeway": (71, 3), "ms_pacman": (13, 9), "qbert": (119, 6)}
 """Colours and actions of the games with the most and the fewest."""
 MOTIONS = ((0, 0), *((down, right) for down in (-4, -2, 2, 4) for right in (-4, -3, -2, -1, 1, 2, 3, 4)))
+OLDER = tuple((0, right) for right in range(-8, 8))
 """As many as a store can have."""
 
 
@@ -47,7 +48,12 @@ def measure(game: str, batch: int) -> dict[str, Any]:
     palette = tuple((k, 255 - k, 128) for k in range(colours))
     predictor = PixelPredictor(
         PixelConfig(
-            actions=actions, palette=palette, motions=MOTIONS, recolours=tuple(range(colours)), round_edges=True
+            actions=actions,
+            palette=palette,
+            motions=MOTIONS,
+            older_motions=OLDER,
+            recolours=tuple(range(colours)),
+            round_edges=True,
         ),
         torch.Generator().manual_seed(SEED),
     ).eval()

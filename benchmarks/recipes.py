@@ -63,10 +63,19 @@ def pixel(
     return replace(changed, predictor=predictor, optimiser=optimiser or recipe.optimiser, evaluate_every=10**6)
 
 
+def then_fed_back(recipe: Recipe, *, share: float, **changes: Any) -> Recipe:
+    """The only phase, and for a share of its minutes a second one in which predictions are fed back."""
+    (phase,) = recipe.phases
+    minutes = phase.minutes or 0
+    second = replace(phase, feed_back=True, minutes=minutes * share, **changes)
+    return replace(recipe, phases=(replace(phase, minutes=minutes * (1 - share)), second))
+
+
 PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel": pixel,
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
-    "pixel, no motions": lambda r: pixel(r, motions=((0, 0),)),
+    "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
+    "pixel, no older motions": lambda r: pixel(r, older_motions=()),
     "pixel, no recolours": lambda r: pixel(r, recolours=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
@@ -91,8 +100,9 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, fed back from the start": lambda r: replace(
         pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
     ),
+    "pixel, fed back at the end": lambda r: then_fed_back(pixel(r), share=1 / 8, predict=8, lr=5e-4),
 }
-"""What the preset was chosen by, each with its first phase alone."""
+"""What the preset was chosen by."""
 TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "cpu": lambda r: r,
     **PIXEL_TRIALS,

@@ -59,7 +59,7 @@ def test_nothing_moves_at_all() -> None:
 
 
 def test_what_shows_two_poses_by_turns_is_found_in_the_older_frame() -> None:
-    """A thing moves right by 3 a frame and has its first pose again in the third: 6 from there, none from the second."""
+    """Something moves right by 3 a frame and has its first pose again in the third frame: 6 away from the first."""
     rng = np.random.default_rng(5)
     frames = np.zeros((3, 4, 40, 40, 1), np.uint8)
     for row in range(4):

@@ -58,7 +58,7 @@ class PixelPredictor(Predictor):
         x_t-15:t ── conv 5×5/5 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
         3×210×160    16×42×32    256×42×32          │      64×42×32     │     64  │  25·N per cell      │  3×210×160
         x_t ──────── conv 5×5/5 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
-                                                                                     S per cell, of x_t
+                                                                                     S per cell, of x_t, x_t-1
     """
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
