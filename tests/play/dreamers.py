@@ -72,3 +72,14 @@ def play_on(session: Session, *actions: int) -> None:
     for action in actions:
         session.hold(action)
         session.step()
+
+
+def same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+def dreaming(**options: object) -> Session:
+    """A session whose predictor has seen enough."""
+    found = session(**options)
+    play_on(found, NOOP)
+    return found
