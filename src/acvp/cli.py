@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -195,13 +196,23 @@ def run_train(config: TrainConfig) -> int:
     return train(config, store, make_recipe(config, store), err).exit_code
 
 
+@contextmanager
+def _looking_ahead() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Show the progress of work with a predictor, whose memory is kept from one step to the next."""
+    from acvp.models import keep_freed_memory
+
+    keep_freed_memory()
+    with stages() as stage:
+        yield stage
+
+
 def run_evaluate(config: EvaluateConfig) -> int:
     """acvp evaluate."""
     import acvp
     from acvp.evaluation.command import default_out, evaluate_runs
     from acvp.evaluation.tables import horizon_tables
 
-    with stages() as stage:
+    with _looking_ahead() as stage:
         body = evaluate_runs(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
@@ -216,7 +227,7 @@ def run_counterfactual(config: CounterfactualConfig) -> int:
     from acvp.evaluation.command import default_out
     from acvp.evaluation.tables import counterfactual_table
 
-    with stages() as stage:
+    with _looking_ahead() as stage:
         body = counterfactual_runs(config, acvp.load, stage)
     _print_results([counterfactual_table(body)], body, config.out or default_out(config.runs))
     return EXIT_OK
@@ -228,7 +239,7 @@ def run_analyze(config: AnalyzeConfig) -> int:
     from acvp.analysis.command import analyze_run
     from acvp.analysis.tables import analysis_tables
 
-    with stages() as stage:
+    with _looking_ahead() as stage:
         body = analyze_run(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
         out.print(f"left out: {name}: {reason}", markup=False)
@@ -290,7 +301,7 @@ def run_control(config: ControlConfig) -> int:
     from acvp.agents.agent import load_agent
     from acvp.control.play_command import control_out, control_runs, control_table
 
-    with stages() as stage:
+    with _looking_ahead() as stage:
         body = control_runs(config, acvp.load, load_agent, stage)
     _print_results([control_table(body)], body, control_out(config))
     return EXIT_OK
@@ -301,7 +312,7 @@ def run_explore(config: ExploreConfig) -> int:
     import acvp
     from acvp.control.explore_command import explore_sources, explore_table
 
-    with stages() as stage:
+    with _looking_ahead() as stage:
         body = explore_sources(config, acvp.load, stage)
     _print_results([explore_table(body)], body, config.out)
     return EXIT_OK

@@ -29,26 +29,36 @@ def stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     with progress_bar("") as bar:
         task = bar.add_task("starting", total=None)
 
+        lines = Lines()
+
         def begin(name: str) -> Callable[[int, int], None]:
             bar.reset(task, description=name, total=None)
-            return told(name, "", lambda done, total: bar.update(task, completed=done, total=total))
+            return told(name, "", lambda done, total: bar.update(task, completed=done, total=total), lines)
 
         yield begin
 
 
-def told(what: str, units: str, show: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """The bar's own function where stderr is a terminal; else one that writes a line every half minute."""
-    if err.is_terminal:
-        return show
-    last = time.monotonic()
+class Lines:
+    """Where stderr is no terminal: a line every half minute, however short the stages are that follow each other."""
 
-    def write(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LINE_SECONDS:
-            last = time.monotonic()
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def write(self, what: str, done: int, total: int, units: str) -> None:
+        """Write a line if it is time for one."""
+        if time.monotonic() - self._last >= LINE_SECONDS:
+            self._last = time.monotonic()
             err.print(f"{what}: {done:,} of {total:,} {units}".rstrip(), markup=False)
 
-    return write
+
+def told(
+    what: str, units: str, show: Callable[[int, int], None], lines: Lines | None = None
+) -> Callable[[int, int], None]:
+    """The bar's own function where stderr is a terminal; else one that writes lines."""
+    if err.is_terminal:
+        return show
+    written = lines or Lines()
+    return lambda done, total: written.write(what, done, total, units)
 
 
 def progress_bar(text: str) -> Progress:

@@ -199,6 +199,19 @@ def test_colours_turn_into_those_that_follow_them() -> None:
     assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes[:, 1]])
 
 
+@pytest.mark.parametrize("odds", [0.0, 2.0, 6.0])
+@pytest.mark.parametrize("motions", [CONFIG.motions, ((0, 0),)])
+def test_where_nothing_changes_is_found_without_weighing_all_options(
+    odds: float, motions: tuple[tuple[int, int], ...]
+) -> None:
+    predictor = make(replace(CONFIG, motions=motions, frame=(93, 78, 3)))
+    predictor.copy.bias.data[0] += odds
+    frames, _ = window(predictor, 1, rows=3)
+    quick = predictor.predict_all(predictor.observe(frames))
+    predictor.every_cell = True
+    assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
+
+
 def test_the_loss_has_the_gradient_that_it_says() -> None:
     draw = seeded(5)
     own = torch.randn(3, 4, 5, generator=draw, dtype=torch.float64, requires_grad=True)

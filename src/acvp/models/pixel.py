@@ -80,6 +80,8 @@ class PixelPredictor(Predictor):
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
         self.heads = _heads(config, generator) if config.outcome_heads else None
         self.temperature = 0.0
+        self.every_cell = False
+        """Whether all options are weighed in cells too where it is plain that nothing changes: the same, and slower."""
         self.generator: torch.Generator | None = None
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
@@ -200,25 +202,32 @@ class PixelPredictor(Predictor):
     def _choose(self, features: Tensor, seen: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``."""
         rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        every, cells = torch.arange(len(rows), device=seen.device), len(rows) // len(seen)
-        moved = self._moved(seen, every // cells, every % cells)  # (N·h·w, q, S)
-        own, copied = self._options(rows, moved)
+        own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
+        cells = torch.arange(len(rows), device=rows.device)
+        if self.every_cell or self.temperature:
+            return self._class_frame(self._likeliest(own, motion, seen, cells), len(seen))
+        now = self._class_cells(seen[:, 1]).flatten(0, 1)  # (N·h·w, q)
+        lacking = own.amax(2) - own.gather(2, now.clamp(min=0)[..., None])[..., 0]
+        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
+        moving = cells[motion[:, 0] < lacking.amax(1) + others]  # elsewhere no option can beat staying as it is
+        now[moving] = self._likeliest(own[moving], motion[moving], seen, moving)
+        return self._class_frame(now, len(seen))
+
+    def _likeliest(self, own: Tensor, motion: Tensor, seen: Tensor, cells: Tensor) -> Tensor:
+        """Return the colour (n, q) of the likeliest option in each pixel of some cells (n,), counted over all rows.
+
+        Takes the logits of choosing each colour (n, q, N) and of each motion (n, S). To copy a colour is as likely as
+        the motion is for the cell and the colour for the pixel: the sum of logits.
+        """
+        count = self.pixel_config.grid[0] * self.pixel_config.grid[1]
+        moved, colours = self._moved(seen, cells // count, cells % count), own.shape[2]  # (n, q, S)
+        copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
+        copied = copied.masked_fill(moved == colours, -torch.inf)
         if self.temperature:
             own, copied = (self._noisy(options) for options in (own, copied))
         best, chosen = own.max(-1)
-        best_copied, motion = copied.max(-1)
-        chosen = torch.where(best_copied >= best, moved.gather(2, motion[..., None])[..., 0], chosen)
-        return self._class_frame(chosen.view(len(seen), -1, moved.shape[1]))
-
-    def _options(self, rows: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits of choosing each colour (n, q, N) and of copying each of colours ``moved`` (n, q, S).
-
-        To copy a colour is as likely as the motion is for the cell and the colour for the pixel: the sum of logits.
-        """
-        own: Tensor = self.head(rows).unflatten(1, (moved.shape[1], -1))
-        colours = own.shape[2]
-        copied = own.gather(2, moved.clamp(max=colours - 1)) + self.copy(rows)[:, None]
-        return own, copied.masked_fill(moved == colours, -torch.inf)
+        best_copied, way = copied.max(-1)
+        return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
 
     def _noisy(self, options: Tensor) -> Tensor:
         """Return options of which the largest is a draw from their probabilities (Gumbel)."""
@@ -289,10 +298,11 @@ class PixelPredictor(Predictor):
         rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
         return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
 
-    def _class_frame(self, cells: Tensor) -> Tensor:
-        """Return colour classes by cells (N, h·w, q) as frames (N, H, W)."""
+    def _class_frame(self, cells: Tensor, count: int) -> Tensor:
+        """Return colour classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
         (rows, columns), cell = self.pixel_config.grid, self.pixel_config.cell
-        frames = cells.view(-1, rows, columns, cell, cell).transpose(2, 3).reshape(-1, rows * cell, columns * cell)
+        frames = cells.view(count, rows, columns, cell, cell).transpose(2, 3)
+        frames = frames.reshape(count, rows * cell, columns * cell)
         return frames[:, : self.config.frame[0], : self.config.frame[1]]
 
     def _padded(self, images: Tensor, value: float) -> Tensor:
