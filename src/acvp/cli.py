@@ -252,10 +252,10 @@ def run_agent_train(config: AgentTrainConfig) -> int:
     require_stable_baselines3()
     import acvp
     from acvp.agents.session import train_agent
-    from acvp.control.learning import imagined_games, informed_strategy
+    from acvp.control.learning import imagined_games, informed_strategy, weights_asked
 
     make_exploration, make_games = informed_strategy(config, acvp.load), imagined_games(config, acvp.load)
-    return train_agent(config, err, make_exploration, make_games).exit_code
+    return train_agent(config, err, make_exploration, make_games, weights_asked(config, acvp.load)).exit_code
 
 
 def run_agent_evaluate(config: AgentEvaluateConfig) -> int:

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from acvp.agents.exploration import Exploration, RandomExploration, Resumable, StickyRandomExploration
+from acvp.agents.exploration import Exploration, RandomExploration, Resumable, StickyRandomExploration, explore_with
 from acvp.data.policies import MEAN_REPEATS
+from acvp.envs import make_game
 
 GAMES, ACTIONS = 40, 5
 SEEN = np.zeros((GAMES, 4, 84, 84), np.uint8)
@@ -53,3 +56,32 @@ def test_a_strategy_goes_on_where_it_was(which: int) -> None:
     other = strategies(seed=2)[which]
     other.restore(state)
     assert not np.array_equal(run(other, 0.5, 20), wanted)
+
+
+class Noting:
+    """Always takes action 2, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[int, ...], float]] = []
+
+    def choose(self, observations: np.ndarray, greedy_actions: np.ndarray, epsilon: float) -> np.ndarray:
+        self.asked.append((observations.shape, epsilon))
+        return np.full_like(greedy_actions, 2)
+
+
+def test_any_dqn_of_stable_baselines_explores_by_a_strategy(tmp_path: Path) -> None:
+    sb3, vector = pytest.importorskip("stable_baselines3"), pytest.importorskip("acvp.agents.vector")
+    env = vector.GameVecEnv([make_game("toy")], seed=1)
+    dqn = sb3.DQN(
+        "CnnPolicy", env, learning_starts=6, buffer_size=50, batch_size=4, train_freq=2, exploration_initial_eps=0.5,
+        exploration_final_eps=0.5, policy_kwargs={"net_arch": []},
+    )  # fmt: skip
+    strategy = Noting()
+    explore_with(dqn, strategy)
+    dqn.learn(10)
+    assert [epsilon for _, epsilon in strategy.asked] == [1.0] * 6 + [0.5] * 4
+    assert {shape for shape, _ in strategy.asked} == {(1, 4, 84, 84)}
+    assert set(dqn.replay_buffer.actions[:10].flatten().tolist()) == {2}
+    dqn.save(tmp_path / "dqn.zip")
+    assert "_sample_action" not in vars(sb3.DQN.load(tmp_path / "dqn.zip"))
+    env.close()

@@ -64,6 +64,10 @@ def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.
             },
             "decisions: ",
         ),
+        (
+            {"exploration": "informed-model", "seed": 2, "scores": [0.0], "settings": {"exploration": "x", "lr": 9.0}},
+            "lr: ",
+        ),
         ({"exploration": "random", "seed": 2, "scores": []}, "no point"),
         ({"exploration": "random", "seed": 2, "scores": [1.0], "settings": {}}, "not the run of an agent"),
     ],

@@ -165,6 +165,19 @@ def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
             assert second.choose(each, np.zeros(2, np.int64), 0.5).tolist() == wanted
 
 
+def test_what_was_only_seen_is_not_lost_when_it_goes_on_later(toy: EpisodeStore) -> None:
+    predictor, rng = small_network(toy, view=GRAY_84), np.random.default_rng(0)
+    frames = rng.integers(256, size=(9, 1, 84, 84, 1)).astype(np.uint8)
+    first, second = (informed_by_model(predictor, KernelConfig(memory=4), seed=1) for _ in range(2))
+    for time, frame in enumerate(frames[:5]):
+        first.see(frame, np.array([time == 0]))
+    second.restore(first.state())
+    for frame in frames[5:]:
+        for each in (first, second):
+            each.see(frame, GOES_ON)
+        assert second.explore(ROW) == first.explore(ROW)
+
+
 @pytest.mark.parametrize("source", ["model", "emulator"])
 def test_a_dqn_of_stable_baselines_explores_by_it(toy: EpisodeStore, source: str) -> None:
     dqn, vector = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.vector")

@@ -66,6 +66,12 @@ def test_perfect_predictions_give_the_emulator_s_plays(reground_every: int) -> N
     assert len(set(true.scores)) > 1
 
 
+def test_a_play_does_not_depend_on_the_others() -> None:
+    few, many = (play(games(count), HashAgent(), TrueSight(), epsilon=0.5, seed=3) for count in (3, 8))
+    assert few.scores == many.scores[:3]
+    assert few.decisions == many.decisions[:3]
+
+
 def test_the_agent_sees_predictions_and_they_are_grounded_every_n_decisions() -> None:
     agent, predictor = HashAgent(about=HashAgent.About("acvp/Toy-v0", ("A",) * 5)), DepthCounter(context=3)
     plays = play(games(2, "toy", max_steps=12), agent, PredictedSight(predictor, 4), epsilon=0.0, seed=0)

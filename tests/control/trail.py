@@ -143,17 +143,16 @@ class HashAgent:
     stack: int = 4
     seen: list[NDArray[np.uint8]] = field(default_factory=list)
 
-    def act(
-        self, frames: NDArray[np.uint8], *, epsilon: float = 0.0, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        assert rng is not None
+    @property
+    def actions(self) -> int:
+        return len(self.about.action_meanings)
+
+    def act(self, frames: NDArray[np.uint8]) -> NDArray[np.int64]:
         self.seen.append(frames.copy())
-        count = len(self.about.action_meanings)
-        draws, drawn = rng.random(len(frames)), rng.integers(count, size=len(frames))
-        return np.where(draws < epsilon, drawn, self.values(frames).argmax(1))
+        best: NDArray[np.int64] = self.values(frames).argmax(1)
+        return best
 
     def values(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-        count = len(self.about.action_meanings)
-        best = [zlib.crc32(stack.tobytes()) % count for stack in frames]
-        values: NDArray[np.float32] = np.eye(count, dtype=np.float32)[best]
+        best = [zlib.crc32(stack.tobytes()) % self.actions for stack in frames]
+        values: NDArray[np.float32] = np.eye(self.actions, dtype=np.float32)[best]
         return values

@@ -39,6 +39,23 @@ class Resumable(Protocol):
         """Go on from a state."""
 
 
+def explore_with(dqn: Any, strategy: Exploration) -> None:
+    """Let a DQN of Stable-Baselines3 that sees (B, 4, 84, 84) gray frames explore by a strategy while it learns.
+
+    Where it would draw random actions, with its own ε and before its learning starts, the strategy chooses. The
+    strategy is not saved with the DQN.
+    """
+    unsaved = [*dqn._excluded_save_params(), "_sample_action", "_excluded_save_params"]
+
+    def sample_action(learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> tuple[Actions, Actions]:
+        greedy, _ = dqn.policy.predict(dqn._last_obs, deterministic=True)
+        epsilon = 1.0 if dqn.num_timesteps < learning_starts else dqn.exploration_rate
+        actions = strategy.choose(dqn._last_obs, greedy, epsilon)
+        return actions, actions
+
+    dqn._sample_action, dqn._excluded_save_params = sample_action, lambda: unsaved
+
+
 class RandomExploration:
     """Every action alike, a new one at each decision: ε-greedy as in DQN."""
 

@@ -55,11 +55,12 @@ def train_agent(
     console: Console | None = None,
     make_exploration: MakeExploration | None = None,
     make_games: MakeGames | None = None,
+    weights: str | None = None,
 ) -> Result:
     """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
 
     `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator; `make_games`
-    makes imagined games to learn in.
+    makes imagined games to learn in. `weights` identify the predictor that either asks: a run goes on with no others.
     """
     keep_freed_memory()
     settings = make_settings(config)
@@ -68,7 +69,7 @@ def train_agent(
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
         exploration = (make_exploration or _built_in(settings, config.seed))(env)
         with run.writing():
-            _begin(config, run, settings, env)
+            _begin(config, run, settings, env, weights)
             dqn = AcvpDqn(settings, env, seed=config.seed, exploration=exploration, device=config.device)
             position = _restored(run, dqn, env, display)
             log = AgentLog(run, dqn.num_timesteps)
@@ -165,7 +166,9 @@ def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
     raise UserError(f"train_agent needs make_exploration for the strategy {settings.exploration}")
 
 
-def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env: PlayVecEnv) -> None:
+def _begin(
+    config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env: PlayVecEnv, weights: str | None
+) -> None:
     """Start the run's folder, or refuse one that was started otherwise."""
     wanted: dict[str, Any] = {
         "env_id": env.env_id,
@@ -175,6 +178,7 @@ def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env:
         "emulator": config.emulator,
         "predictor": None if config.predictor is None else str(config.predictor),
         "imagined": None if config.imagined is None else [str(config.imagined), str(config.store)],
+        "weights": weights,
     }
     if not run.begun:
         run.write_config(wanted)

@@ -15,8 +15,8 @@ from acvp.errors import UserError
 from acvp.runs import RunFolder, differences
 
 RESULT_NAME, FIGURE_NAME = "learning.json", "learning"
-SHARED = ("env_id", "settings.decisions", "settings.evaluations", "settings.evaluate_plays")
-"""Settings that all runs of a figure must have in common."""
+STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator")
+"""Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
 
 
 def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
     groups: dict[str, list[dict[str, Any]]] = {}
     runs = [read_run(path) for path in config.runs]
     for run in runs:
-        refuse_others(runs[0], run, SHARED)
+        refuse_others(runs[0], run, but=STRATEGY)
         first = groups.setdefault(run["strategy"], [])
-        refuse_others(first[0] if first else run, run, None)
+        refuse_others(first[0] if first else run, run)
         first.append(run)
     body = {
         "what": "mean score while agents learned: over seeds, each the mean of some plays; ± standard error over seeds",
@@ -39,15 +39,21 @@ def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
     return body
 
 
-def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str] | None) -> None:
-    """Refuse two runs that differ in some settings; None: in any."""
-    found = differences(one["settings"], other["settings"])
-    found = [each for each in found if names is None or each.split(":")[0] in names]
-    if found:
+def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
+    """Refuse two runs that differ in any setting but some."""
+    if found := differences(without(one["settings"], but), without(other["settings"], but)):
         raise UserError(
             f"{one['run']} and {other['run']} differ in more than strategy and seed ({'; '.join(found)}): compare "
             "runs of one game and length, and for one strategy runs of the same settings"
         )
+
+
+def without(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return settings but those of some dotted names."""
+    kept = {name: value for name, value in settings.items() if name not in names}
+    inner = {name.partition(".")[2] for name in names if name.startswith("settings.")}
+    kept["settings"] = {name: value for name, value in settings["settings"].items() if name not in inner}
+    return kept
 
 
 def read_run(path: Path) -> dict[str, Any]:

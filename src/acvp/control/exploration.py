@@ -76,16 +76,18 @@ class InformedExploration:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that decides what follows, for a run that goes on later."""
-        if self._last is None:
+        if not self._memories:
             return {}
         memories = np.stack([memory.frames for memory in self._memories])  # (B, d', N), oldest first
-        return {"decisions": np.array(self._decisions), "last": self._last, "memories": memories} | self.source.state()
+        last = {} if self._last is None else {"last": self._last}
+        return {"decisions": np.array(self._decisions), "memories": memories} | last | self.source.state()
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         if not state:
             return
-        self._decisions, self._last = int(state["decisions"]), state["last"].astype(np.uint8)
+        self._decisions = int(state["decisions"])
+        self._last = state["last"].astype(np.uint8) if "last" in state else None
         self._memories = [TrajectoryMemory(self.config) for _ in state["memories"]]
         for memory, frames in zip(self._memories, state["memories"].astype(np.uint8), strict=True):
             for frame in frames:

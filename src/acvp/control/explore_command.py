@@ -177,7 +177,9 @@ def explore_table(body: dict[str, Any]) -> TextTable:
     rows = []
     for source, found in body["sources"].items():
         cells = f"{np.mean(found['cells']):.1f}" if "cells" in found else "–"
-        rows.append((source, number(found["median"]), f"{found['never']} of {body['seeds']}", cells))
+        never = found["median"] >= body["max_decisions"]
+        median = f"{'≥ ' if never else ''}{number(found['median'])}"
+        rows.append((source, median, f"{found['never']} of {body['seeds']}", cells))
     title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
     heads = ("source", "median decisions to the first reward", "never", "cells covered")
     return TextTable(title, heads, tuple(rows))

@@ -9,6 +9,7 @@ from acvp.agents.vector import GameVecEnv, PlayVecEnv
 from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
 from acvp.control.imagined import MAX_STEPS
 from acvp.control.imagined_games import ImaginedVecEnv
+from acvp.control.ledger import fingerprint
 from acvp.control.memory import paper_kernel
 from acvp.control.viewing import refuse_other_game
 from acvp.data.views import GRAY_84
@@ -24,6 +25,12 @@ def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | No
     if config.predictor is not None:
         return _by_model(config, load)
     return _by_emulator(config) if config.exploration == "informed-emulator" else None
+
+
+def weights_asked(config: AgentTrainConfig, load: Load) -> str | None:
+    """Return the fingerprint of the predictor that a run asks, to explore or to learn in; None: it asks none."""
+    asked = config.predictor or config.imagined
+    return None if asked is None else fingerprint(load(asked))
 
 
 def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:

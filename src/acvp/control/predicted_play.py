@@ -34,9 +34,11 @@ class Player(Protocol):
     """Who plays: an agent, or nobody in particular."""
 
     @property
+    def actions(self) -> int: ...
+    @property
     def stack(self) -> int: ...
-    def act(self, frames: Pixels, *, epsilon: float = 0.0, rng: np.random.Generator | None = None) -> Actions:
-        """Return actions (B,) for frames (B, 4, 84, 84), oldest first; each is random with probability ε."""
+    def act(self, frames: Pixels) -> Actions:
+        """Return the best actions (B,) for frames (B, 4, 84, 84), oldest first."""
 
 
 class PlayingAgent(Player, Protocol):
@@ -50,14 +52,14 @@ class PlayingAgent(Player, Protocol):
 
 @dataclass(frozen=True)
 class RandomPlayer:
-    """Every action alike: the reference line `random`."""
+    """Nobody: with ε = 1 the reference line `random`."""
 
     actions: int
     stack: int = 1
 
-    def act(self, frames: Pixels, *, epsilon: float = 0.0, rng: np.random.Generator | None = None) -> Actions:
-        """Return random actions (B,)."""
-        return (rng or np.random.default_rng()).integers(self.actions, size=len(frames))
+    def act(self, frames: Pixels) -> Actions:
+        """Return action 0 for each."""
+        return np.zeros(len(frames), np.int64)
 
 
 @dataclass(frozen=True)
@@ -97,18 +99,22 @@ def play(
     seed: int,
     progress: Callable[[int], None] = lambda decision: None,
 ) -> Plays:
-    """Play every game to its end, all at once, the player seeing only what ``sight`` shows.
+    """Play every game to its end, all at once, the player seeing only what ``sight`` shows; each action is random
+    with probability ε.
 
-    The random numbers follow from the seed and not from what is shown: perfect predictions give the emulator's score.
+    The random numbers of a play follow from the seed and its number, not from what is shown or how the others fare:
+    perfect predictions give the emulator's score.
     """
-    rng = generator("predicted-play", seed)
+    rngs = [generator("predicted-play", seed, row) for row in range(len(games))]
     scores, decisions = np.zeros(len(games)), np.zeros(len(games), np.int64)
     rows = np.arange(len(games))
     first = np.stack([game.reset(derived_seed("play", seed, row)) for row, game in enumerate(games)])
     seen = FrameHistory(len(games), player.stack, AGENT_SIZE)
     seen.begin(sight.begin(first)[:, None])
     while len(rows):
-        actions = player.act(seen.frames, epsilon=epsilon, rng=rng)
+        coins = [(rngs[row].random() < epsilon, rngs[row].integers(player.actions)) for row in rows.tolist()]
+        explores, drawn = (np.array(each) for each in zip(*coins, strict=True))
+        actions = np.where(explores, drawn, player.act(seen.frames))
         steps = [games[row].step(action) for row, action in zip(rows.tolist(), actions.tolist(), strict=True)]
         scores[rows] += [step.reward for step in steps]
         decisions[rows] += 1
