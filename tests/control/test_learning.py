@@ -121,12 +121,12 @@ def test_a_predictor_in_colour_sees_what_the_games_show(tmp_path: Path, monkeypa
         )  # fmt: skip
 
 
-def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, **options: Any) -> int:
+def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, weights: str | None = None, **options: Any) -> int:
     config = AgentTrainConfig(
         env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), store=store.path, **options
     )
     return train_agent(
-        config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle())
+        config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle()), weights
     ).exit_code
 
 
@@ -158,6 +158,8 @@ def test_an_agent_learns_in_an_imagined_game_only(
     assert "only inside the predictor oracle" in about.training
     assert "the last of 2 points" in about.training
     assert imagine(tmp_path / "run", trail) == 0  # it is finished: nothing is done again
+    with pytest.raises(UserError, match="another config: weights: None → 'others'"):
+        imagine(tmp_path / "run", trail, weights="others")
 
 
 def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: EpisodeStore) -> None:
