@@ -20,11 +20,13 @@ from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import Scores, play_games
 from acvp.agents.session import train_agent
+from acvp.agents.vector import GameVecEnv
 from acvp.control.exploration import InformedExploration
 from acvp.control.imagined_games import ImaginedVecEnv
 from acvp.control.learning import imagined_games, informed_strategy
-from acvp.control.sources import ModelSource
+from acvp.control.sources import EmulatorSource, ModelSource
 from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
 from acvp.presets import network
@@ -162,6 +164,21 @@ def test_an_agent_learns_in_an_imagined_game_only(
         imagine(tmp_path / "run", trail, weights="others")
 
 
+def test_kernel_and_look_ahead_are_those_asked_for() -> None:
+    config = AgentTrainConfig(env_id=SMALL_TOY, exploration="informed-emulator", delta=7, look_ahead=3)
+    make = informed_strategy(config, lambda path: TrailOracle())
+    assert make is not None
+    env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
+    strategy = make(env)
+    assert isinstance(strategy.source, EmulatorSource)
+    assert (strategy.config.delta, strategy.config.memory, strategy.source.look_ahead) == (7, 20, 3)
+    wrong = informed_strategy(replace(config, look_ahead=0), lambda path: TrailOracle())
+    assert wrong is not None
+    with pytest.raises(UserError, match="--look-ahead 0: at least 1"):
+        wrong(env)
+    env.close()
+
+
 def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: EpisodeStore) -> None:
     with pytest.raises(UserError, match=r"is a game of acvp-tests/Trail-v0 with .* not of acvp-tests/AgentToy-v0"):
         imagine(tmp_path / "run", trail, SMALL_TOY)
@@ -173,6 +190,8 @@ def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: Episo
         ({"imagined": Path("a")}, "--imagined and --store belong together"),
         ({"store": Path("a")}, "--imagined and --store belong together"),
         ({"imagined": Path("a"), "store": Path("b"), "emulator": "ale"}, "learns in no emulator"),
+        ({"delta": 50}, "--delta and --look-ahead are of informed exploration"),
+        ({"look_ahead": 2, "exploration": "sticky-random"}, "--delta and --look-ahead are of informed exploration"),
         ({"imagined": Path("a"), "store": Path("b"), "exploration": "informed-emulator"}, "is one of real games"),
     ],
 )

@@ -41,6 +41,11 @@ class AgentTrainConfig:
     where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""
     predictor: Path | None = None
     """Run or predictor that informed-model asks, or the name of one that comes with acvp."""
+    delta: int | None = None
+    """Threshold δ of the kernel of informed exploration; None: the paper's for this game. A network that is not exact
+    needs some (50 forgives 7 gray levels)."""
+    look_ahead: int | None = None
+    """Decisions for which informed exploration tries each action; None: the paper's, 1."""
     imagined: Path | None = None
     """Learn inside this predictor, never in the game itself: a run, or the name of one that comes with acvp. The curve
     of learning is still of the real game; the finished agent is the last one."""
@@ -84,6 +89,8 @@ class AgentTrainConfig:
             raise UserError("--imagined learns in no emulator: leave --emulator out")
         if self.imagined is not None and (self.exploration or "").startswith("informed"):
             raise UserError("informed exploration is one of real games: leave out --imagined or --exploration")
+        if (self.delta, self.look_ahead) != (None, None) and not (self.exploration or "").startswith("informed"):
+            raise UserError("--delta and --look-ahead are of informed exploration: choose --exploration informed-model")
         if self.exploration == "informed-emulator" and self.emulator == "ale":
             raise UserError("informed-emulator tries actions in the games themselves: choose --emulator own")
 

@@ -179,6 +179,8 @@ def _begin(
         "predictor": None if config.predictor is None else str(config.predictor),
         "imagined": None if config.imagined is None else [str(config.imagined), str(config.store)],
         "weights": weights,
+        "delta": config.delta,
+        "look_ahead": config.look_ahead,
     }
     if not run.begun:
         run.write_config(wanted)

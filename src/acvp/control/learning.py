@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.vector import GameVecEnv, PlayVecEnv
@@ -10,7 +11,7 @@ from acvp.control.exploration import InformedExploration, informed_by_emulator, 
 from acvp.control.imagined import MAX_STEPS
 from acvp.control.imagined_games import ImaginedVecEnv
 from acvp.control.ledger import fingerprint
-from acvp.control.memory import paper_kernel
+from acvp.control.memory import KernelConfig, paper_kernel
 from acvp.control.viewing import refuse_other_game
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
@@ -21,7 +22,7 @@ MakeInformed = Callable[[PlayVecEnv], InformedExploration]
 
 
 def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | None:
-    """Return what makes the strategy once the games are there, with the paper's kernel; None: it is not informed."""
+    """Return what makes the strategy once the games are there, None: it is not informed."""
     if config.predictor is not None:
         return _by_model(config, load)
     return _by_emulator(config) if config.exploration == "informed-emulator" else None
@@ -47,15 +48,32 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
 
     def make(env: PlayVecEnv) -> InformedExploration:
         screens = (lambda: env.screens) if in_colour and isinstance(env, GameVecEnv) else None
-        return informed_by_model(subject.predictor, paper_kernel(env.env_id), seed=config.seed, screens=screens)
+        return informed_by_model(
+            subject.predictor,
+            _kernel(config, env),
+            seed=config.seed,
+            look_ahead=_look_ahead(config),
+            screens=screens,
+        )
 
     return make
+
+
+def _kernel(config: AgentTrainConfig, env: PlayVecEnv) -> KernelConfig:
+    """Return the paper's kernel for the game, with the threshold that is asked for."""
+    kernel = paper_kernel(env.env_id)
+    return kernel if config.delta is None else replace(kernel, delta=config.delta)
+
+
+def _look_ahead(config: AgentTrainConfig) -> int:
+    return 1 if config.look_ahead is None else config.look_ahead
 
 
 def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
     def make(env: PlayVecEnv) -> InformedExploration:
         assert isinstance(env, GameVecEnv), "the config refuses informed-emulator with ALE's vector env"
-        return informed_by_emulator(env.games, paper_kernel(env.env_id), seed=config.seed)
+        kernel, look_ahead = _kernel(config, env), _look_ahead(config)
+        return informed_by_emulator(env.games, kernel, seed=config.seed, look_ahead=look_ahead)
 
     return make
 
