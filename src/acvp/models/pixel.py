@@ -210,8 +210,8 @@ class PixelPredictor(Predictor):
         lacking = own.amax(2) - own.gather(2, now.clamp(min=0)[..., None])[..., 0]
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
         moving = cells[motion[:, 0] < lacking.amax(1) + others]  # elsewhere no option can beat staying as it is
-        now[moving] = self._likeliest(own[moving], motion[moving], seen, moving)
-        return self._class_frame(now, len(seen))
+        chosen = now.index_copy(0, moving, self._likeliest(own[moving], motion[moving], seen, moving))
+        return self._class_frame(chosen, len(seen))
 
     def _likeliest(self, own: Tensor, motion: Tensor, seen: Tensor, cells: Tensor) -> Tensor:
         """Return the colour (n, q) of the likeliest option in each pixel of some cells (n,), counted over all rows.
