@@ -31,6 +31,14 @@ class OptimiserConfig:
             raise UserError(f"weight_decay is {self.weight_decay}; {self.kind} has none, adamw and muon have")
 
 
+def _loss_of(closure: Callable[[], float] | None) -> float | None:
+    """Return what the closure of a step, if there is one, computes anew."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 class GravesRmsprop(Optimizer):
     """RMSProp as in Graves (2013), equations 38 to 45, with the paper's constants (§4).
 
@@ -56,10 +64,7 @@ class GravesRmsprop(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         for group in self.param_groups:
             self._update([weight for weight in group["params"] if weight.grad is not None], group)
         return loss
@@ -104,10 +109,7 @@ class Muon(AdamW):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss_of(closure)
         for group in self.param_groups:
             for weight in group["params"] if group.get("orthogonal") else ():
                 if weight.grad is not None:
