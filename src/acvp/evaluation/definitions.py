@@ -105,7 +105,7 @@ METRICS = {
             title="Object kept so far",
             unit="share",
             formula="share of windows whose controlled object was within 4 % of the frame's longer side in all of "
-            "steps 1..t; its sum over t is the mean number of steps until the object is lost",
+            "steps 1..t in which it is drawn; its sum over t is the mean number of steps until the object is lost",
             better="higher",
             floor=0.0,
         ),
