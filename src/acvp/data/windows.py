@@ -92,28 +92,31 @@ class Windows:
         return position, number - before
 
     def eventful(self) -> NDArray[np.float64]:
-        """1 for each window in whose predicted part a reward or an end comes, else 0."""
-        found: list[int] = []
+        """Weights of windows by what comes in their predicted part: a reward above 0, one below 0, the end of the game.
+
+        Each of the three, where there is any, has the same weight in all, so that ends, of which there are few, are
+        not lost among rewards. Windows with none of them weigh nothing.
+        """
+        found: tuple[list[int], ...] = ([], [], [])
         first = 0
         for position, entry in enumerate(self.store.entries):
             last = int(self._ends[position]) - first - 1  # start of the last window of the episode
             episode = self.store[position]
-            events = [
-                *np.flatnonzero(episode.rewards).tolist(),
-                *([entry.frames - 2] if episode.header.terminated else []),
-            ]
-            starts = {
-                start
-                for event in events
-                for start in range(
-                    max(0, event - self.window.length + 2), min(last, event - self.window.context + 1) + 1
-                )
-            }
-            found += [first + start for start in sorted(starts)]
+            ends = [entry.frames - 2] if episode.header.terminated else []
+            kinds = (np.flatnonzero(episode.rewards > 0).tolist(), np.flatnonzero(episode.rewards < 0).tolist(), ends)
+            for numbers, events in zip(found, kinds, strict=True):
+                numbers += [first + start for start in self._before(events, last)]
             first = int(self._ends[position])
         weights = np.zeros(len(self))
-        weights[found] = 1.0
+        for numbers in found:
+            weights[numbers] += 1 / max(len(numbers), 1)
         return weights
+
+    def _before(self, events: Sequence[int], last: int) -> list[int]:
+        """First frames, at most ``last``, of the windows in whose predicted part one of the events comes."""
+        length, context = self.window.length, self.window.context
+        starts = (range(max(0, event - length + 2), min(last, event - context + 1) + 1) for event in events)
+        return sorted({start for each in starts for start in each})
 
     def emphasis(self, share: float, weights: NDArray[np.float64]) -> tuple[Emphasis, ...]:
         """An emphasis on windows by their weights (len(windows),), or none where the share or all weights are zero."""

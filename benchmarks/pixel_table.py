@@ -1,0 +1,88 @@
+"""python -m benchmarks.pixel_table: results/pixel/*/evaluation.json as the tables of docs/pixel-predictor.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pixel import GAMES, exact_steps
+from benchmarks.provenance import RESULTS
+
+STEPS = (1, 5, 10, 30, 50, 100)
+FEW = (1, 10, 30, 100)
+
+
+def main() -> None:
+    """Print both tables."""
+    folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=lambda folder: GAMES.index(game_of(folder)))
+    found = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
+    print("| wrong pixels of 33,600 at step |", " | ".join(map(str, STEPS)), "|")
+    print("|---" * (len(STEPS) + 1) + "|")
+    for folder, body in found:
+        for name, title in ((run_of(body), title_of(folder)), ("copy-last-frame", "– copy-last-frame")):
+            print(f"| {title} |", " | ".join(count(at(body, name, "wrong_pixels", step)) for step in STEPS), "|")
+    print("\n| | exact at step 1 | exact steps, median | object found at", " / ".join(map(str, FEW)), end=" ")
+    print("| always kept until | reward: balanced accuracy, calibration error | end |")
+    print("|---" * 7 + "|")
+    for folder, body in found:
+        name = run_of(body)
+        shares = (" / ".join(percent(body, name, metric, step) for step in FEW) for metric in METRICS)
+        cells = (percent(body, name, "exact", 1), str(exact_steps(body, name)), *shares, *outcomes(body, name))
+        print(f"| {title_of(folder)} |", " | ".join(cells), "|")
+
+
+METRICS = ("object_found", "object_kept")
+
+
+def game_of(folder: Path) -> str:
+    """The game whose results a folder holds."""
+    return next(game for game in GAMES if folder.name.startswith(f"{game}-"))
+
+
+def title_of(folder: Path) -> str:
+    """Game and training."""
+    minutes = folder.name.removeprefix(f"{game_of(folder)}-").removesuffix("-core-minutes")
+    return f"{game_of(folder).replace('_', ' ').title()}, {minutes} core-minutes"
+
+
+def run_of(body: dict[str, Any]) -> str:
+    """The name of the predictor that was looked ahead with."""
+    name: str = next(name for name in body["curves"] if name not in body["baselines"])
+    return name
+
+
+def at(body: dict[str, Any], name: str, metric: str, step: int) -> float | None:
+    """The mean of a metric at a step; None where it was not measured."""
+    curve = body["curves"][name].get(metric)
+    value: float | None = None if curve is None else curve["mean"][step - 1]
+    return value
+
+
+def count(value: float | None) -> str:
+    """A number of pixels, with a decimal where that says something."""
+    return "–" if value is None else f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def percent(body: dict[str, Any], name: str, metric: str, step: int) -> str:
+    """A share in percent."""
+    value = at(body, name, metric, step)
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def outcomes(body: dict[str, Any], name: str) -> tuple[str, str]:
+    """What is foretold of rewards and ends, one step ahead, of how many."""
+    told = []
+    for what in ("reward", "end"):
+        found = body["outcomes"][name][what]
+        rare = {kind: number for kind, number in found["count"].items() if kind not in ("zero", "goes on")}
+        told.append(
+            f"{found['balanced_accuracy']:.2f}, {found['calibration_error']:.3f} ({sum(rare.values()):,} of "
+            f"{sum(found['count'].values()):,})"
+        )
+    reward, end = told
+    return reward, end
+
+
+if __name__ == "__main__":
+    main()
