@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import acvp
 from acvp.data.policies import load_policy
-from acvp.envs import make_game
+from acvp.envs import Game, make_game
 from acvp.models import Predictor
 from benchmarks.provenance import write_results
 
@@ -25,8 +25,8 @@ STRIDE = 4
 """Pixels that the chicken walks in a decision."""
 STUNNED = 16
 """Decisions after a collision in which it may still be pushed back or stunned."""
-COLUMNS = slice(40, 56)
-"""Where it walks."""
+ROAD, COLUMNS = slice(16, None), slice(40, 56)
+"""Rows below the score, and columns in which the left chicken walks."""
 BATCH, TARGETS = 8, 4
 WHOLE = 13
 """Wrong pixels from which the chicken is in the wrong place, not just a pixel or two wrongly drawn."""
@@ -36,12 +36,13 @@ def main() -> None:
     """Measure and write results/chicken.json."""
     started = time.monotonic()
     name = sys.argv[1] if len(sys.argv) > 1 else "freeway"
-    frames, actions, heights = play()
+    frames, actions, rewards, rows = play()
     wrong = wrong_pixels(acvp.load(name), frames, actions)
     sorted_steps: dict[str, list[int]] = defaultdict(list)
-    unexpected = deviations(heights, actions)
+    unexpected = deviations(rows, actions) & ~rewards
     for step, pixels in wrong.items():
-        sorted_steps[kind(step, heights, actions, unexpected)].append(pixels)
+        what = "reaches the other side" if rewards[step] else kind(step, rows, actions, unexpected)
+        sorted_steps[what].append(pixels)
     total = sum(wrong.values())
     kinds = {
         each: {
@@ -60,23 +61,26 @@ def main() -> None:
     print(write_results("chicken", body, command=command, seed=SEED, started=started))
 
 
-def play() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the frames (T+1, H, W, 3) of an episode, its actions (T,) and the chicken's heights (T+1,)."""
+def play() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Return the frames (T+1, H, W, 3) of an episode, its actions (T,), at which frames a reward comes (T+1,), and in
+    which row the chicken is, counted from the top (T+1,)."""
     with make_game("freeway") as game:
         choose = load_policy("sticky-random")(game.action_meanings, np.random.default_rng(SEED))
-        frames, actions, rows = [game.reset(SEED)], [], [position(game.controlled_position())]
+        frames, actions, rewards, rows = [game.reset(SEED)], [], [False], [row_of(game)]
         ended = False
         while not ended:
             actions.append(choose(frames[-1]))
-            frame, _, terminated, truncated = game.step(actions[-1])
+            frame, reward, terminated, truncated = game.step(actions[-1])
             frames.append(frame)
-            rows.append(position(game.controlled_position()))
+            rewards.append(reward > 0)
+            rows.append(row_of(game))
             ended = terminated or truncated
-    return np.stack(frames), np.array(actions), np.array(rows)
+    return np.stack(frames), np.array(actions), np.array(rewards), np.array(rows)
 
 
-def position(found: tuple[float, float] | None) -> float:
-    """The row, which Freeway always tells."""
+def row_of(game: Game) -> float:
+    """The chicken's row, which Freeway always tells."""
+    found = game.controlled_position()
     assert found is not None
     return found[0]
 
@@ -92,7 +96,7 @@ def wrong_pixels(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArr
         acted = np.stack([actions[first - context : first + TARGETS - 1] for first in chosen])
         window = normaliser.to_float(torch.from_numpy(seen))
         predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, feed_back=False).frames
-        differ = (normaliser.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., 16:, COLUMNS].sum((2, 3))
+        differ = (normaliser.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., ROAD, COLUMNS].sum((2, 3))
         for first, counts in zip(chosen, differ.tolist(), strict=True):
             found.update({first + k: count for k, count in enumerate(counts)})
     return found

@@ -71,12 +71,14 @@ def measure(game: str, batch: int) -> dict[str, Any]:
 
 
 def real_frames(name: str, predictor: Predictor, batch: int) -> torch.Tensor:
-    """Return the last frames (B, T, H, W, C) of a play, from a place a decision later for each of the batch."""
+    """Return frames (B, T, H, W, C) of a play, each row a decision earlier than the one before."""
     with make_game(name) as game:
         choose = load_policy("sticky-random")(game.action_meanings, np.random.default_rng(SEED))
         frames = [game.reset(SEED)]
         while len(frames) < PLAYED:
-            frames.append(game.step(choose(frames[-1])).frame)
+            step = game.step(choose(frames[-1]))
+            over = step.terminated or step.truncated
+            frames = [game.reset(SEED)] if over else [*frames, step.frame]
     lasts = [len(frames) - row for row in range(batch)]
     return torch.from_numpy(np.stack([frames[last - predictor.context : last] for last in lasts]))
 

@@ -11,6 +11,7 @@ from benchmarks.provenance import RESULTS
 
 STEPS = (1, 5, 10, 30, 50, 100)
 FEW = (1, 10, 30, 100)
+METRICS = ("object_found", "object_kept")
 
 
 def main() -> None:
@@ -30,9 +31,6 @@ def main() -> None:
         shares = (" / ".join(percent(body, name, metric, step) for step in FEW) for metric in METRICS)
         cells = (percent(body, name, "exact", 1), str(exact_steps(body, name)), *shares, *outcomes(body, name))
         print(f"| {title_of(folder)} |", " | ".join(cells), "|")
-
-
-METRICS = ("object_found", "object_kept")
 
 
 def game_of(folder: Path) -> str:

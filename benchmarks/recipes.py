@@ -56,7 +56,7 @@ def started(recipe: Recipe, start: Literal["paper", "shared"]) -> Recipe:
 def pixel(
     recipe: Recipe, *, optimiser: OptimiserConfig | None = None, lr: float | None = None, **network: Any
 ) -> Recipe:
-    """The pixel-exact predictor's first phase alone, its network changed."""
+    """The pixel-exact predictor, its network, learning rate or optimiser changed."""
     assert isinstance(recipe.predictor, PixelConfig)
     predictor = replace(recipe.predictor, **network)
     changed = one_step(recipe, lr=lr or recipe.phases[0].lr, context=predictor.context)

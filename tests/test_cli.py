@@ -9,6 +9,7 @@ import pytest
 
 from acvp.cli import main
 from acvp.data.store import EpisodeStore
+from acvp.progress import stages
 from tests.data.answers import answer_store
 
 
@@ -132,3 +133,14 @@ def test_progress_is_written_where_there_is_no_terminal(
     told = capsys.readouterr().err
     assert "recording: 300 of 300 frames" in told
     assert "checking: " in told
+
+
+def test_short_stages_do_not_put_off_the_next_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter(range(0, 100, 20))  # seconds: of the start, and of each report and line
+    monkeypatch.setattr("acvp.progress.time.monotonic", lambda: float(next(now)))
+    with stages() as stage:
+        stage("one")(1, 9)
+        stage("two")(2, 9)
+    assert capsys.readouterr().err == "two: 2 of 9\n"

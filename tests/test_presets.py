@@ -101,6 +101,13 @@ def test_the_cpu_recipe_takes_half_an_hour_on_gray_frames() -> None:
     assert sum(phase.minutes for phase in recipe(preset="cpu", minutes=6.0).phases) == pytest.approx(6)
 
 
+def test_the_pixel_recipe_has_the_motions_of_the_store_and_one_phase_of_real_frames() -> None:
+    made = recipe(model="pixel", preset="cpu")
+    assert (made.predictor.motions, made.predictor.older_motions) == (((0, 0), (4, 0)), ((0, 1),))
+    (phase,) = made.phases
+    assert (phase.minutes, phase.feed_back) == (30, False)
+
+
 def test_the_recurrent_first_phase_sees_20_real_frames() -> None:
     for preset in NAMES:
         first = recipe(model="recurrent", preset=preset).phases[0]

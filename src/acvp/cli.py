@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -254,8 +255,9 @@ def run_agent_train(config: AgentTrainConfig) -> int:
     from acvp.agents.session import train_agent
     from acvp.control.learning import imagined_games, informed_strategy, weights_asked
 
-    make_exploration, make_games = informed_strategy(config, acvp.load), imagined_games(config, acvp.load)
-    return train_agent(config, err, make_exploration, make_games, weights_asked(config, acvp.load)).exit_code
+    load = cache(acvp.load)
+    make_exploration, make_games = informed_strategy(config, load), imagined_games(config, load)
+    return train_agent(config, err, make_exploration, make_games, weights_asked(config, load)).exit_code
 
 
 def run_agent_evaluate(config: AgentEvaluateConfig) -> int:

@@ -200,7 +200,7 @@ def test_first_rewards_that_never_came() -> None:
     told = first_rewards(rows, explored(Path("x")))
     assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
     body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
-    assert explore_table(body).rows == (("random", "40", "2 of 4", "–"),)
+    assert explore_table(body).rows == (("random", "≥ 40", "2 of 4", "–"),)
 
 
 def test_cells() -> None:

@@ -48,6 +48,18 @@ def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.
     assert "random: 4.0 ± 2.0 after 100 decisions (seed 1, 2)" in capsys.readouterr().out
 
 
+def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
+    ways: list[dict[str, Any]] = [{}, {"delta": 50}, {"delta": 50, "look_ahead": 3}]
+    runs = [
+        written(tmp_path / str(i), exploration="informed-model", seed=1, scores=[0.0], **way)
+        for i, way in enumerate(ways)
+    ]
+    assert main(["agent", "compare", "--runs", *runs, "--out", str(tmp_path / "out")]) == 0
+    body = json.loads((tmp_path / "out" / "learning.json").read_text())
+    names = ["informed-model", "informed-model, δ 50", "informed-model, δ 50, 3 ahead"]
+    assert list(body["strategies"]) == names
+
+
 @pytest.mark.parametrize(
     ("second", "reason"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,4 +66,17 @@ def colour_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> Epis
             for frame in frames[1:]:
                 recorder.step(0, 0.0, frame)
             writer.add(recorder.finish(number=number, seed=0, terminated=True, truncated=False))
+    return EpisodeStore.open(path)
+
+
+def recorded(path: Path, frames: Iterable[NDArray[np.uint8]]) -> EpisodeStore:
+    """A store of one episode of these RGB frames."""
+    first, *rest = frames
+    recorder = EpisodeRecorder()
+    recorder.start(first)
+    for frame in rest:
+        recorder.step(0, 0.0, frame)
+    height, width, _ = first.shape
+    with open_writer(path, replace(INFO, frame_shape=(height, width, 3))) as writer:
+        writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
     return EpisodeStore.open(path)

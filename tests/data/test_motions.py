@@ -13,6 +13,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.motions import MOST, Motion, _cover, motions_of
 from acvp.data.views import get_view
 from acvp.envs.toy import TOY_ID
+from tests.data.answers import recorded
 
 
 def pairs(motion: tuple[int, int], count: int = 4) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -58,17 +59,18 @@ def test_nothing_moves_at_all() -> None:
     assert _cover(explained(still, still), MOST) == []
 
 
-def test_what_shows_two_poses_by_turns_is_found_in_the_older_frame() -> None:
+def test_what_shows_two_poses_by_turns_is_copied_from_the_older_frame(tmp_path: Path) -> None:
     """Something moves right by 3 a frame and has its first pose again in the third frame: 6 away from the first."""
     rng = np.random.default_rng(5)
-    frames = np.zeros((3, 4, 40, 40, 1), np.uint8)
-    for row in range(4):
-        poses = rng.integers(1, 9, (2, 9, 9, 1))
-        for time in range(3):
-            frames[time, row, 15:24, 10 + 3 * time : 19 + 3 * time] = poses[time % 2]
-    changed = module._changed(frames[1], frames[2], 5, rng)
-    assert _cover(module._explained(frames[1], changed), MOST)[:1] != [(0, 3)]
-    assert _cover(module._explained(frames[0], changed), MOST)[0] == (0, 6)
+    poses = rng.integers(1, 9, (2, 9, 9))
+    frames = np.zeros((9, 40, 40), np.uint8)
+    for time, frame in enumerate(frames):
+        frame[15:24, 3 * time : 3 * time + 9] = poses[time % 2]
+    palette = np.arange(27, dtype=np.uint8).reshape(9, 3)
+    found = motions_of(recorded(tmp_path / "store", palette[frames]), 5, seed=1)
+    assert (0, 3) not in found.newest
+    assert (0, 6) not in found.newest
+    assert found.older[0] == (0, 6)
 
 
 def test_a_store_by_seed_and_by_view(tmp_path: Path) -> None:

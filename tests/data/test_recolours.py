@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.recolours import recolours_of
-from acvp.data.recorder import EpisodeRecorder
-from acvp.data.store import EpisodeStore, StoreInfo
-from acvp.data.writer import open_writer
-from tests.data.answers import colour_store
+from tests.data.answers import colour_store, recorded
 
 BLACK, RED, GREEN, BLUE = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
-INFO = StoreInfo(env_id="test/Flash-v0", frame_shape=(10, 15, 3), action_meanings=("NOOP",), policy="test")
-
-
-def recorded(folder: Path, frames: Iterable[NDArray[np.uint8]]) -> EpisodeStore:
-    """A store of one episode."""
-    first, *rest = frames
-    recorder = EpisodeRecorder()
-    recorder.start(first)
-    for frame in rest:
-        recorder.step(0, 0.0, frame)
-    with open_writer(folder, INFO) as writer:
-        writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    return EpisodeStore.open(folder)
 
 
 def picture(colour: tuple[int, int, int], left: int = 2) -> NDArray[np.uint8]:

@@ -199,17 +199,27 @@ def test_colours_turn_into_those_that_follow_them() -> None:
     assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes[:, 1]])
 
 
-@pytest.mark.parametrize("odds", [0.0, 2.0, 6.0])
+@pytest.mark.parametrize("odds", [4.0, 6.0, 8.0])
 @pytest.mark.parametrize("motions", [CONFIG.motions, ((0, 0),)])
 def test_where_nothing_changes_is_found_without_weighing_all_options(
-    odds: float, motions: tuple[tuple[int, int], ...]
+    monkeypatch: pytest.MonkeyPatch, odds: float, motions: tuple[tuple[int, int], ...]
 ) -> None:
     predictor = make(replace(CONFIG, motions=motions, frame=(93, 78, 3)))
     predictor.copy.bias.data[0] += odds
     frames, _ = window(predictor, 1, rows=3)
+    weighed: list[int] = []
+    likeliest = predictor._likeliest
+
+    def counted(own: Tensor, motion: Tensor, seen: Tensor, cells: Tensor) -> Tensor:
+        weighed.append(len(cells))
+        return likeliest(own, motion, seen, cells)
+
+    monkeypatch.setattr(predictor, "_likeliest", counted)
     quick = predictor.predict_all(predictor.observe(frames))
     predictor.every_cell = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
+    some, every = weighed
+    assert 0 < some < every
 
 
 def test_the_loss_has_the_gradient_that_it_says() -> None:
@@ -303,6 +313,7 @@ def test_a_predictor_survives_its_files() -> None:
         ({"motions": tuple((y, x) for y in range(9) for x in range(9))}, "1 to 64"),
         ({"older_motions": tuple((y, x) for y in range(9) for x in range(7))}, "1 to 64"),
         ({"older_motions": ((1, 0), (1, 0))}, "different"),
+        ({"older_motions": ((1, 0),), "context": 1}, "context of at least 2"),
         ({"older_motions": ((0, 13),)}, "less than a frame's sides"),
     ],
 )

@@ -40,6 +40,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "embedding": 4,
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
+        "older_motions": ((0, 0), (-3, 1)),
         "recolours": tuple(reversed(range(len(PALETTE)))),
         "round_edges": True,
     },
@@ -58,7 +59,7 @@ def small(kind: str) -> Predictor:
     for weight in predictor.parameters():
         weight.data += 0.1 * torch.randn(weight.shape, generator=draw)
     if isinstance(predictor, PixelPredictor):
-        predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3, 0.2]))  # so that pixels do change
+        predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3, 0.4, 0.3, 0.2]))  # so that pixels do change
     predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
     return predictor
 

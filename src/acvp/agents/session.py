@@ -186,7 +186,7 @@ def _begin(
         run.write_config(wanted)
     elif config.resume == "never":
         raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
-    elif changed := differences(run.read_config(), wanted):
+    elif changed := differences({"weights": weights} | run.read_config(), wanted):  # not noted in early runs
         raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
     run.note_start()
 

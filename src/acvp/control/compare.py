@@ -15,7 +15,7 @@ from acvp.errors import UserError
 from acvp.runs import RunFolder, differences
 
 RESULT_NAME, FIGURE_NAME = "learning.json", "learning"
-STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator")
+STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
 """Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
 
 
@@ -41,19 +41,12 @@ def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
 
 def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
     """Refuse two runs that differ in any setting but some."""
-    if found := differences(without(one["settings"], but), without(other["settings"], but)):
+    found = differences(one["settings"], other["settings"])
+    if found := [each for each in found if not each.startswith(but)]:
         raise UserError(
             f"{one['run']} and {other['run']} differ in more than strategy and seed ({'; '.join(found)}): compare "
             "runs of one game and length, and for one strategy runs of the same settings"
         )
-
-
-def without(settings: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Return settings but those of some dotted names."""
-    kept = {name: value for name, value in settings.items() if name not in names}
-    inner = {name.partition(".")[2] for name in names if name.startswith("settings.")}
-    kept["settings"] = {name: value for name, value in settings["settings"].items() if name not in inner}
-    return kept
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -71,11 +64,21 @@ def read_run(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
     return {
         "run": path.name,
-        "strategy": "imagined" if settings.get("imagined") else settings["settings"]["exploration"],
+        "strategy": strategy_of(settings),
         "seed": settings.pop("seed"),
         "settings": settings,
         "points": points,
     }
+
+
+def strategy_of(settings: Mapping[str, Any]) -> str:
+    """Return how an agent explored, or that it learned in an imagined game."""
+    if settings.get("imagined"):
+        return "imagined"
+    name: str = settings["settings"]["exploration"]
+    threshold, ahead = settings.get("delta"), settings.get("look_ahead")
+    name += "" if threshold is None else f", δ {threshold}"
+    return name if ahead is None else f"{name}, {ahead} ahead"
 
 
 def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -177,8 +177,8 @@ def explore_table(body: dict[str, Any]) -> TextTable:
     rows = []
     for source, found in body["sources"].items():
         cells = f"{np.mean(found['cells']):.1f}" if "cells" in found else "–"
-        never = found["median"] >= body["max_decisions"]
-        median = f"{'≥ ' if never else ''}{number(found['median'])}"
+        at_least = "≥ " if 2 * found["never"] >= body["seeds"] else ""
+        median = f"{at_least}{number(found['median'])}"
         rows.append((source, median, f"{found['never']} of {body['seeds']}", cells))
     title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
     heads = ("source", "median decisions to the first reward", "never", "cells covered")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,14 @@ def _key(settings: dict[str, Any]) -> str:
 
 
 def fingerprint(predictor: Predictor) -> str:
-    """Return a hash of a predictor's configuration and weights."""
-    digest = hashlib.sha256(repr(predictor.config).encode())
+    """Return a hash of a predictor's weights and configuration, of which defaults do not count: there may be more of
+    them one day.
+    """
+    config = predictor.config
+    assert is_dataclass(config)
+    chosen = {each.name: getattr(config, each.name) for each in fields(config)}
+    chosen = {each.name: chosen[each.name] for each in fields(config) if chosen[each.name] != each.default}
+    digest = hashlib.sha256(repr((type(config).__name__, chosen)).encode())
     for name, tensor in predictor.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.numpy(force=True).tobytes())

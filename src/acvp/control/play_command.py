@@ -92,6 +92,7 @@ class Measurements:
             "agent": agent_fingerprint(agent),
             "plays": config.plays,
             "seed": config.seed,
+            "random_numbers": "of each play",
         }
         self._longest = games[0].limit or 0
 

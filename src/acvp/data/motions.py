@@ -64,9 +64,9 @@ def motions_of(store: EpisodeStore, cell: int, *, seed: int, view: View | None =
 
 @dataclass(frozen=True)
 class _Changed:
-    """Cells that changed: frame, upper left corner, and pixels after it."""
+    """Cells that changed: number of the triple, upper left corner, and pixels after it."""
 
-    rows: NDArray[np.int64]
+    triple: NDArray[np.int64]
     """(n,)"""
     y: NDArray[np.int64]
     """(n,)"""
@@ -83,21 +83,21 @@ def _changed(before: NDArray[np.uint8], after: NDArray[np.uint8], cell: int, rng
     chosen = np.argwhere((new != old).any((2, 3)) & (new != new[:, :, :1]).any((2, 3)))
     if len(chosen) > CELLS:
         chosen = chosen[rng.choice(len(chosen), CELLS, replace=False)]
-    rows, place = chosen.T
+    triple, place = chosen.T
     down, right = np.divmod(place, before.shape[2] // cell)
-    return _Changed(rows, down * cell, right * cell, new[rows, place], cell)
+    return _Changed(triple, down * cell, right * cell, new[triple, place], cell)
 
 
 def _explained(before: NDArray[np.uint8], changed: _Changed) -> dict[Motion, NDArray[np.bool_]]:
     """Return for every motion within reach from a frame before which of the changed cells it explains, (n,) each."""
     padded = np.pad(before.astype(np.int16), ((0, 0), (REACH, REACH), (REACH, REACH), (0, 0)), constant_values=-1)
     inside = np.arange(changed.cell) + REACH
-    rows = changed.rows[:, None, None]
+    triple = changed.triple[:, None, None]
     y = changed.y[:, None, None] + inside[:, None]  # (n, cell, 1)
     x = changed.x[:, None, None] + inside  # (n, 1, cell)
     ways = [(a, b) for a in range(-REACH, REACH + 1) for b in range(-REACH, REACH + 1)]
     wanted = changed.pixels
-    return {(a, b): (padded[rows, y - a, x - b].reshape(wanted.shape) == wanted).all((1, 2)) for a, b in ways}
+    return {(a, b): (padded[triple, y - a, x - b].reshape(wanted.shape) == wanted).all((1, 2)) for a, b in ways}
 
 
 def _cells(frames: NDArray[np.uint8], cell: int) -> NDArray[np.uint8]:

@@ -121,7 +121,7 @@ class PixelPredictor(Predictor):
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
-        state = self._every_state(frames, self._window_classes(frames, predict)[:, :-1])
+        state = self._every_state(frames, self._window_classes(frames[:, :-1], predict - 1))
         features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
         return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
 

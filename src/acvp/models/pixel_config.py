@@ -57,6 +57,8 @@ class PixelConfig:
         )
         _require_motions(self.motions, self.older_motions, self.frame)
         _require_recolours(self.recolours, len(self.palette))
+        if self.older_motions and self.context < 2:
+            raise ConfigError("older_motions come from the frame before the newest: they need a context of at least 2")
         if not self.channels or len(self.channels) != len(self.blocks):
             raise ConfigError(f"channels {self.channels} and blocks {self.blocks}: one each per scale")
         for size in (*self.channels, *self.blocks):

@@ -40,7 +40,8 @@ class Phase:
     decay: float = 1.0
     """Factor on the learning rate after every 100,000 updates of the phase."""
     event_share: float = 0.0
-    """Share of the windows that are drawn from those with a reward or an end among the predicted steps."""
+    """Share of the windows that are drawn from those with a reward or an end among the predicted steps; rewards above
+    0, those below 0 and ends come equally often."""
     rare_share: float = 0.0
     """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
     outcome_weight: float = 1.0
