@@ -27,15 +27,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
     return collect(CollectConfig(env_id=SMALL_TOY, out=path, frames=8000, seed=1))
 
 
-def recipe(store: EpisodeStore, steps: tuple[int, int]) -> Recipe:
+def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
+    """The smoke recipe with so many updates, and so many more in which predictions are fed back."""
     made = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
     assert isinstance(made.predictor, PixelConfig)
-    phases = tuple(replace(phase, steps=count) for phase, count in zip(made.phases, steps, strict=True))
+    (phase,) = made.phases
+    phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, feed_back=True, lr=1e-3))
     return replace(made, phases=phases, evaluate_every=10_000)
 
 
 def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
-    assert run(store, recipe(store, (600, 50)), tmp_path / "run", save_minutes=99).exit_code == 0
+    assert run(store, recipe(store, 600, 50), tmp_path / "run", save_minutes=99).exit_code == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     last = [line for line in map(json.loads, lines) if line["kind"] == "held-out"][-1]
     assert last["wrong"]["1"] < 0.4 * last["copy_wrong"]["1"]
@@ -57,6 +59,6 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:
     weights = []
     for name in ("a", "b"):
-        assert run(store, recipe(store, (4, 2)), tmp_path / name, save_minutes=99).exit_code == 0
+        assert run(store, recipe(store, 4, 2), tmp_path / name, save_minutes=99).exit_code == 0
         weights.append(safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
