@@ -241,17 +241,37 @@ def test_the_loss_bears_logits_that_no_exponential_does() -> None:
         assert all(each.isfinite().all() for each in torch.autograd.grad(loss.sum(), (own, motion)))
 
 
+def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
+    """Return the state after two equal frames of classes (1, H, W); normalised they are the mean image, or ``frame``."""
+    shown = torch.zeros(1, 3, *classes.shape[1:]) if frame is None else frame
+    return PixelState(embedded=torch.empty(0), frame=shown, classes=classes[:, None].expand(-1, 2, -1, -1))
+
+
+def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -> None:
+    predictor = make(replace(CONFIG, still=10_000, frame=(20, 15, 3)))
+    features = torch.zeros(1, 6, 4, 3, requires_grad=True)
+    now = torch.full((1, 20, 15), 1)  # 300 pixels: cell 9,700 would be the first of the sample
+    thing = torch.zeros(1, 3, 20, 15)
+    thing[0, 1, 7, 12] = -17 / 255
+    for frame, counted in ((thing * 15 / 17, 0), (thing, 6)):
+        loss = predictor._loss(features, standing(now, frame), now)
+        (gradient,) = torch.autograd.grad(loss, features, allow_unused=True) if loss.requires_grad else (None,)
+        cells = gradient.abs().sum((0, 1)) > 0 if gradient is not None else torch.zeros(4, 3, dtype=torch.bool)
+        assert cells.sum() == counted
+        assert not counted or cells[:3, 1:].all()  # the cell in row 1, column 2, and those around it
+
+
 def test_still_cells_are_sampled_without_bias() -> None:
     """One class number more shifts the sample by one cell: three such targets see each cell once."""
     predictor = make(replace(CONFIG, still=3, frame=(20, 15, 3)))
     features = torch.randn(1, 6, 4, 3, generator=seeded(3))
     now = torch.zeros(1, 20, 15, dtype=torch.long)
-    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, now[:, None].expand(-1, 2, -1, -1), now)
+    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, standing(now), now)
     chosen = []
     for first in range(3):
         target = now.clone()
         target[0, 0, 0] = first
-        chosen.append(predictor._loss(features, target[:, None].expand(-1, 2, -1, -1), target).detach())
+        chosen.append(predictor._loss(features, standing(target), target).detach())
     torch.testing.assert_close(torch.stack(chosen).mean(), full.detach(), rtol=0.05, atol=0)
     assert len({round(float(each), 3) for each in chosen}) == 3
 

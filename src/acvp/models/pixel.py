@@ -34,6 +34,8 @@ from acvp.models.unet import ActionUnet
 
 OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
+UNUSUAL = 16
+"""Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -142,11 +144,11 @@ class PixelPredictor(Predictor):
         if not feed_back:
             state = self._every_state(frames, classes[:, :-1])
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
-            return self._scored([self._loss(features, state.classes, targets.flatten(0, 1))], [outcome], rows)
+            return self._scored([self._loss(features, state, targets.flatten(0, 1))], [outcome], rows)
         state, losses, outcomes = self.observe(frames[:, :seen]), [], []
         for step in range(predict):
             features, outcome = self._features(self._mixed(state), vectors[:, step])
-            losses.append(self._loss(features, state.classes, targets[:, step]))
+            losses.append(self._loss(features, state, targets[:, step]))
             outcomes.append(outcome)
             if step + 1 < predict:
                 with torch.no_grad():
@@ -234,15 +236,18 @@ class PixelPredictor(Predictor):
         noise = torch.empty_like(options).exponential_(generator=self.generator).log_()
         return options / self.temperature - noise
 
-    def _loss(self, features: Tensor, seen: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropy of classes ``target`` (N, H, W) after ``seen``, summed over pixels, mean over rows.
+    def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
+        """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
 
-        Counted in cells that move or touch one that does, and with its weight in one of `still` others; which of them
-        follows from the target, so that a run can be repeated. Chosen or copied, a colour's probabilities add up.
+        Counted in cells that change or hold something that is not always there, and those that touch one, and with its
+        weight in one of `still` others; which of them follows from the target, so that a run can be repeated. Chosen or
+        copied, a colour's probabilities add up.
         """
+        seen = state.classes
         before, after = self._class_cells(seen[:, 1]), self._class_cells(target)  # (N, h·w, q)
-        changed = (before != after).any(-1).view(-1, 1, *self.pixel_config.grid)
-        near = functional.max_pool2d(changed.float(), 3, 1, 1).flatten(1).bool()  # (N, h·w)
+        unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
+        live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
+        near = functional.max_pool2d(live.view(-1, 1, *self.pixel_config.grid).float(), 3, 1, 1).flatten(1).bool()
         still = self.pixel_config.still
         number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
         row, cell = (near | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
