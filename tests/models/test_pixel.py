@@ -242,7 +242,7 @@ def test_the_loss_bears_logits_that_no_exponential_does() -> None:
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
-    """Return the state after two equal frames of classes (1, H, W); normalised they are the mean image, or ``frame``."""
+    """Return the state after two equal frames of classes (1, H, W): the mean image, or normalised ``frame``."""
     shown = torch.zeros(1, 3, *classes.shape[1:]) if frame is None else frame
     return PixelState(embedded=torch.empty(0), frame=shown, classes=classes[:, None].expand(-1, 2, -1, -1))
 
