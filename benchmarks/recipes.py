@@ -86,6 +86,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     ),
     "pixel, context 4": lambda r: pixel(r, context=4),
     "pixel, context 32": lambda r: pixel(r, context=32),
+    "pixel, cell 5": lambda r: pixel(r, cell=5),
     "pixel, cell 10": lambda r: pixel(r, cell=10),
     "pixel, embedding 32": lambda r: pixel(r, embedding=32),
     "pixel, half the channels": lambda r: pixel(r, channels=(32, 48, 64)),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from acvp.data.changes import CELL
 from acvp.data.colours import colours_of
 from acvp.data.motions import motions_of
 from acvp.data.recolours import recolours_of
@@ -45,7 +46,7 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
         _refuse_papers(config.preset)
         options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
-        found = motions_of(train, _cell(frame), seed=config.seed, view=get_view(view) if gray else None)
+        found = motions_of(train, min(_cell(frame), CELL), seed=config.seed, view=get_view(view) if gray else None)
         options |= {"motions": found.newest, "older_motions": found.older}
         options["recolours"] = () if gray else _recolours(train, options["palette"])
     recipe = PRESETS[config.preset](config.model, frame, **options)
@@ -138,7 +139,9 @@ def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
 
 
 def _cell(frame: FrameShape) -> int:
-    """Return the side of a cell: 5 pixels where that divides the frame, as Atari's, else 4."""
+    """Return the side of a cell: 8 pixels, or fewer for small frames."""
+    if min(frame[:2]) >= 128:
+        return 8
     return 4 if frame[0] % 5 or frame[1] % 5 else 5
 
 

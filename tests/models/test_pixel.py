@@ -253,12 +253,12 @@ def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -
     now = torch.full((1, 20, 15), 1)  # 300 pixels: cell 9,700 would be the first of the sample
     thing = torch.zeros(1, 3, 20, 15)
     thing[0, 1, 7, 12] = -17 / 255
-    for frame, counted in ((thing * 15 / 17, 0), (thing, 6)):
+    for frame, counted in ((thing * 15 / 17, 0), (thing, 1)):
         loss = predictor._loss(features, standing(now, frame), now)
         (gradient,) = torch.autograd.grad(loss, features, allow_unused=True) if loss.requires_grad else (None,)
         cells = gradient.abs().sum((0, 1)) > 0 if gradient is not None else torch.zeros(4, 3, dtype=torch.bool)
         assert cells.sum() == counted
-        assert not counted or cells[:3, 1:].all()  # the cell in row 1, column 2, and those around it
+        assert not counted or cells[1, 2]
 
 
 def test_still_cells_are_sampled_without_bias() -> None:

@@ -57,9 +57,9 @@ class PixelPredictor(Predictor):
 
     ::
 
-        x_t-15:t ── conv 5×5/5 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
-        3×210×160    16×42×32    256×42×32          │      64×42×32     │     64  │  25·N per cell      │  3×210×160
-        x_t ──────── conv 5×5/5 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
+        x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
+        3×210×160    16×27×20    256×27×20          │      64×27×20     │     64  │  64·N per cell      │  3×210×160
+        x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
                                                                                      S per cell, of x_t, x_t-1
     """
 
@@ -239,19 +239,18 @@ class PixelPredictor(Predictor):
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
 
-        Counted in cells that change or hold something that is not always there, and those that touch one, and with its
-        weight in one of `still` others; which of them follows from the target, so that a run can be repeated. Chosen or
-        copied, a colour's probabilities add up.
+        Counted in cells that change or hold something that is not always there, and with its weight in one of `still`
+        others; which of them follows from the target, so that a run can be repeated. Chosen or copied, a colour's
+        probabilities add up.
         """
         seen = state.classes
         before, after = self._class_cells(seen[:, 1]), self._class_cells(target)  # (N, h·w, q)
         unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
         live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
-        near = functional.max_pool2d(live.view(-1, 1, *self.pixel_config.grid).float(), 3, 1, 1).flatten(1).bool()
         still = self.pixel_config.still
-        number = torch.arange(near.shape[1], device=near.device) + target.sum((1, 2))[:, None]
-        row, cell = (near | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
-        weight = torch.where(near[row, cell], 1.0, float(still))
+        number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
+        row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
+        weight = torch.where(live[row, cell], 1.0, float(still))
         moved = self._moved(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))

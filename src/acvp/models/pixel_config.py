@@ -31,7 +31,7 @@ class PixelConfig:
     """(height, width, channels) of a frame."""
     context: int = 16
     """Real frames needed before the first prediction: the memory m."""
-    cell: int = 5
+    cell: int = 8
     """Side p of a cell in pixels."""
     embedding: int = 16
     """Numbers E that are remembered of a cell of each frame."""
@@ -42,7 +42,7 @@ class PixelConfig:
     round_edges: bool = False
     """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
     still: int = 8
-    """Of the cells in which and beside which nothing moves, one in so many is trained on, with that weight."""
+    """Of the cells that neither change nor hold anything unusual, one in so many is trained on, with that weight."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
     outcome_heads: bool = True
