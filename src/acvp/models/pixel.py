@@ -14,6 +14,7 @@ S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of 
 from dataclasses import dataclass
 from math import log
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -29,6 +30,7 @@ from acvp.models.layers import convolution, linear
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel_config import PixelConfig
 from acvp.models.predictor import Predictions, Predictor, State, as_window
+from acvp.models.spoiling import spoil
 from acvp.models.transform import Outcome, OutcomeHeads
 from acvp.models.unet import ActionUnet
 
@@ -141,6 +143,10 @@ class PixelPredictor(Predictor):
         vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
         classes = self._window_classes(frames, predict)
         targets = classes[:, 2:]  # (B, K, H, W)
+        if self.pixel_config.spoiled:
+            rng = np.random.default_rng(int(targets.sum()))  # the same for the same window: a run can be repeated
+            frames = spoil(frames, self.pixel_config.spoiled, self.colours.palette, self.normaliser, rng)
+            classes = self._window_classes(frames, predict)
         if not feed_back:
             state = self._every_state(frames, classes[:, :-1])
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))

@@ -43,6 +43,8 @@ class PixelConfig:
     """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
     still: int = 8
     """Of the cells that neither change nor hold anything unusual, one in so many is trained on, with that weight."""
+    spoiled: float = 0.0
+    """Share of the windows that are trained on with patches that do not belong there, to learn to mend them."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
     outcome_heads: bool = True
@@ -55,6 +57,8 @@ class PixelConfig:
         require_whole(
             actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
         )
+        if not 0 <= self.spoiled <= 1:
+            raise ConfigError(f"spoiled is {self.spoiled}; it is a share of the windows, 0 to 1")
         _require_motions(self.motions, self.older_motions, self.frame)
         _require_recolours(self.recolours, len(self.palette))
         if self.older_motions and self.context < 2:
