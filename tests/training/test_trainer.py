@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from math import log
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -28,7 +29,7 @@ from acvp.training.curriculum import Phase
 from acvp.training.heldout import HeldOut
 from acvp.training.objective import objective
 from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe
+from acvp.training.recipe import Recipe, completed
 from tests.faults import ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 
@@ -248,6 +249,15 @@ def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace
     before = len(trace.moments)
     assert run(store, small_recipe(), tmp_path / "run").exit_code == 0
     assert len(trace.moments) == before
+
+
+def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:
+    now = small_recipe().to_dict()
+    earlier: dict[str, Any] = json.loads(json.dumps(now))
+    del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimiser"]["weight_decay"]
+    del earlier["phases"][0]["rare_share"]
+    assert differences(completed(earlier), now | {"windows": 32}) == []
+    assert differences(completed(earlier), now | {"windows": 33}) == ["windows: 32 → 33"]
 
 
 def test_differences_are_named() -> None:

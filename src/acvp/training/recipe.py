@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from acvp.errors import UserError
-from acvp.models import AnyConfig, config_to_dict
+from acvp.models import CONFIGS, AnyConfig, config_to_dict
 from acvp.training.curriculum import Phase
 from acvp.training.optimisers import OptimiserConfig
 
@@ -52,6 +52,20 @@ class Recipe:
         plain = asdict(self) | {"predictor": config_to_dict(self.predictor)}
         listed: dict[str, Any] = _listed(plain)
         return listed
+
+
+def completed(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe as an earlier version wrote it, with the defaults of fields that it did not have."""
+    return _completed(recipe, Recipe) | {
+        "predictor": _completed(recipe["predictor"], CONFIGS[recipe["predictor"]["kind"]]),
+        "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
+        "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
+    }
+
+
+def _completed(values: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+    defaults = {field.name: _listed(field.default) for field in fields(kind) if field.default is not MISSING}
+    return defaults | values
 
 
 def _listed(value: Any) -> Any:

@@ -35,7 +35,7 @@ from acvp.training.engine import make_fabric
 from acvp.training.guard import DivergenceError
 from acvp.training.heldout import HeldOutReport
 from acvp.training.log import TrainingLog
-from acvp.training.recipe import Recipe
+from acvp.training.recipe import Recipe, completed
 from acvp.training.rehearsal import check_disk, rehearse
 from acvp.training.snapshot import Restored, from_checkpoint
 from acvp.training.trainer import Trainer
@@ -177,7 +177,7 @@ def _begin(
 def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
     """Raise where the run was started with another store or recipe, naming what differs."""
     there = run.read_config()
-    changed = differences(there.get("recipe"), wanted["recipe"])
+    changed = differences(completed(there["recipe"]), wanted["recipe"])
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
