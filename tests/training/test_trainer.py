@@ -21,6 +21,7 @@ from torch import Tensor
 
 from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
 from acvp.presets import network
 from acvp.runs import RunFolder, differences
@@ -258,6 +259,13 @@ def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_default
     del earlier["phases"][0]["rare_share"]
     assert differences(completed(earlier), now | {"windows": 32}) == []
     assert differences(completed(earlier), now | {"windows": 33}) == ["windows: 32 → 33"]
+
+
+def test_a_run_that_is_not_a_predictors_is_refused(store: EpisodeStore, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    RunFolder(tmp_path / "run").write_config({"settings": {}, "store": "none"})
+    with pytest.raises(UserError, match="choose another"):
+        run(store, small_recipe(), tmp_path / "run")
 
 
 def test_differences_are_named() -> None:

@@ -177,7 +177,8 @@ def _begin(
 def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
     """Raise where the run was started with another store or recipe, naming what differs."""
     there = run.read_config()
-    changed = differences(completed(there["recipe"]), wanted["recipe"])
+    recipe = there.get("recipe")  # none: an agent's run
+    changed = differences(completed(recipe) if recipe else None, wanted["recipe"])
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
