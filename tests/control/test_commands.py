@@ -87,11 +87,13 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
-        assert point == body["emulator"]  # an oracle is as good as the emulator, at any depth
+        depth = point.pop("depth")
+        assert point == body["emulator"], depth  # an oracle is as good as the emulator, at any depth
     assert len(body["random"]["scores"]) == 5
-    assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
     check_pictures(tmp_path / "out" / "plots", "control")
-    table = control_table(body)
+    written = read(tmp_path / "out" / "control.json")
+    assert written["emulator"] == json.loads(json.dumps(body["emulator"]))
+    table = control_table(written)
     assert [row[0] for row in table.rows] == ["1", "4"]
     assert f"emulator {body['emulator']['mean']:.3g} ± " in table.title
 
@@ -115,6 +117,29 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.last[0] == again.last[1]  # as long as the emulator's longest play
     control_runs(replace(config, seed=1), load_oracle, load_agent, again)
     assert again.names[1:] == stages.names  # another seed is another measurement
+
+
+def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
+    """A slow predictor may be measured at fewer depths than a fast one, in the same folder."""
+
+    def load(path: Path) -> Predictor:
+        oracle = TrailOracle(context=2)
+        oracle.normaliser.mean.add_(float(path.name == "slow"))  # other weights
+        return oracle
+
+    def shown(config: ControlConfig) -> dict[str, list[int]]:
+        body = control_runs(config, load, load_agent, stages)
+        return {name: [point["depth"] for point in curve] for name, curve in body["runs"].items()}
+
+    stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
+    assert shown(control(tmp_path, runs=(fast,), depths=(1, 4, 2))) == {"fast": [1, 2, 4]}
+    both = control(tmp_path, runs=(fast, slow), depths=(4,))
+    assert shown(both) == {"fast": [1, 2, 4], "slow": [4]}
+    assert stages.names[-1] == "slow, n = 4"
+    table = control_table(read(tmp_path / "out" / "control.json"))
+    assert [row[0] for row in table.rows] == ["1", "2", "4"]
+    assert [row[2] == "–" for row in table.rows] == [True, True, False]
+    assert shown(replace(both, seed=1)) == {"fast": [4], "slow": [4]}  # other plays are another measurement
 
 
 def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:

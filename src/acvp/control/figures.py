@@ -38,7 +38,8 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     for i, (name, curve) in enumerate(body["runs"].items()):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         mean, error = _means(curve)
-        axes.errorbar(depths, mean, error, color=color, label=name, linewidth=1.6, marker="o", markersize=3.5)
+        shown = [point["depth"] for point in curve]
+        axes.errorbar(shown, mean, error, color=color, label=name, linewidth=1.6, marker="o", markersize=3.5)
     for name, line in REFERENCE_LINES.items():
         (mean,), (error,) = _means([body[name]])
         axes.axhline(mean, color=colors["faint"], linestyle=line, linewidth=1.4, label=name)

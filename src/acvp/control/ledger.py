@@ -25,6 +25,11 @@ class Ledger:
         """Return what was measured under these settings, None if it has not been."""
         return self._results.get(_key(settings))
 
+    def values(self, name: str, settings: dict[str, Any]) -> list[Any]:
+        """Return all values of one more setting for which something was measured under these settings."""
+        known = [json.loads(key) for key in self._results]
+        return [each[name] for each in known if name in each and _key(each) == _key(settings | {name: each[name]})]
+
     def put(self, settings: dict[str, Any], result: dict[str, Any]) -> None:
         """Keep what was measured under these settings."""
         append_line(self.file, json.dumps({"settings": settings, "result": result}))

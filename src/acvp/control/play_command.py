@@ -96,6 +96,11 @@ class Measurements:
         }
         self._longest = games[0].limit or 0
 
+    def depths(self, weights: str) -> list[int]:
+        """Return the depths to show of a predictor: those asked for, and those that earlier commands have measured."""
+        before = self.ledger.values("depth", self._shared | {"epsilon": self.config.epsilon, "sight": weights})
+        return sorted({*self.config.depths, *before})
+
     def of(self, point: Point) -> Plays:
         """Return the plays of a point."""
         settings = self._shared | {"epsilon": point.epsilon} | point.identity
@@ -122,17 +127,18 @@ def _measure(
         label="random", player=RandomPlayer(len(game.action_meanings)), epsilon=1.0, make_sight=TrueSight,
         identity={"sight": "random", "agent": None},
     )  # fmt: skip
+    references = {point.label: _described(measurements.of(point)) for point in (emulator, random)}
+    runs = {subject.name: _curve(config, agent, subject, measurements) for subject in subjects}
     return {
-        "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions",
+        "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions (depth)",
         "game": game.env_id,
         "agent": config.agent,
         "plays": config.plays,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
-        "depths": list(config.depths),
-        "emulator": _described(measurements.of(emulator)),
-        "random": _described(measurements.of(random)),
-        "runs": {subject.name: _curve(config, agent, subject, measurements) for subject in subjects},
+        "depths": sorted({point["depth"] for curve in runs.values() for point in curve}),
+        **references,
+        "runs": runs,
     }
 
 
@@ -142,7 +148,7 @@ def _curve(
     """Return the scores of a run for each depth."""
     weights = fingerprint(subject.predictor)
     curve = []
-    for depth in config.depths:
+    for depth in measurements.depths(weights):
 
         def sight(depth: int = depth) -> Sight:
             return PredictedSight(subject.predictor, depth)
@@ -151,7 +157,7 @@ def _curve(
             label=f"{subject.name}, n = {depth}", player=agent, epsilon=config.epsilon, make_sight=sight,
             identity={"sight": weights, "depth": depth},
         )  # fmt: skip
-        curve.append(_described(measurements.of(point)))
+        curve.append({"depth": depth} | _described(measurements.of(point)))
     return curve
 
 
@@ -168,9 +174,8 @@ def agent_fingerprint(agent: PlayingAgent) -> str:
 def control_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what control.json holds."""
     references = ", ".join(f"{name} {scored(body[name])}" for name in ("emulator", "random"))
-    rows = [
-        (str(depth), *(scored(curve[i]) for curve in body["runs"].values())) for i, depth in enumerate(body["depths"])
-    ]
+    curves = [{point["depth"]: scored(point) for point in curve} for curve in body["runs"].values()]
+    rows = [(str(depth), *(curve.get(depth, "–") for curve in curves)) for depth in body["depths"]]
     title = f"Score in {body['game']}, {body['plays']} plays: {references}; by predicted frames:"
     return TextTable(title, ("grounded every n", *body["runs"]), tuple(rows))
 
