@@ -208,18 +208,19 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     predictor.copy.bias.data[0] += odds
     frames, _ = window(predictor, 1, rows=3)
     weighed: list[int] = []
-    likeliest = predictor._likeliest
+    moved = predictor._moved
 
-    def counted(own: Tensor, motion: Tensor, seen: Tensor, cells: Tensor) -> Tensor:
-        weighed.append(len(cells))
-        return likeliest(own, motion, seen, cells)
+    def counted(*places: Tensor) -> Tensor:
+        found = moved(*places)
+        weighed.append(found.numel())
+        return found
 
-    monkeypatch.setattr(predictor, "_likeliest", counted)
+    monkeypatch.setattr(predictor, "_moved", counted)
     quick = predictor.predict_all(predictor.observe(frames))
-    predictor.every_cell = True
+    some = sum(weighed)
+    predictor.every_option = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
-    some, every = weighed
-    assert 0 < some < every
+    assert 0 < some < weighed[-1]
 
 
 def test_the_loss_has_the_gradient_that_it_says() -> None:

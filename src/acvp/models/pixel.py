@@ -84,8 +84,8 @@ class PixelPredictor(Predictor):
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
         self.heads = _heads(config, generator) if config.outcome_heads else None
         self.temperature = 0.0
-        self.every_cell = False
-        """Whether all options are weighed in cells too where it is plain that nothing changes: the same, and slower."""
+        self.every_option = False
+        """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
         self.generator: torch.Generator | None = None
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
@@ -207,28 +207,45 @@ class PixelPredictor(Predictor):
         features, smallest = self.unet(mixed, action)
         return functional.relu(features), self.heads(smallest) if self.heads else None
 
+    @torch.no_grad()
     def _choose(self, features: Tensor, seen: Tensor) -> Tensor:
         """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``."""
-        rows = features.permute(0, 2, 3, 1).flatten(0, 2)  # (N·h·w, F)
-        own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
-        cells = torch.arange(len(rows), device=rows.device)
-        if self.every_cell or self.temperature:
-            return self._class_frame(self._likeliest(own, motion, seen, cells), len(seen))
-        now = self._class_cells(seen[:, 1]).flatten(0, 1)  # (N·h·w, q)
-        lacking = own.amax(2) - own.gather(2, now.clamp(min=0)[..., None])[..., 0]
-        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
-        moving = cells[motion[:, 0] < lacking.amax(1) + others]  # elsewhere no option can beat staying as it is
-        chosen = now.index_copy(0, moving, self._likeliest(own[moving], motion[moving], seen, moving))
-        return self._class_frame(chosen, len(seen))
+        rows = features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
+        if self.every_option or self.temperature or rows.device.type != "cpu":
+            return self._class_frame(self._likeliest(rows.flatten(0, 1), seen), len(seen))
+        now = self._class_cells(seen[:, 1])  # (N, h·w, q)
+        each = [self._changed(*frame) for frame in zip(rows, seen, now, strict=True)]  # its logits fit into the cache
+        return self._class_frame(torch.cat(each), len(seen))
 
-    def _likeliest(self, own: Tensor, motion: Tensor, seen: Tensor, cells: Tensor) -> Tensor:
-        """Return the colour (n, q) of the likeliest option in each pixel of some cells (n,), counted over all rows.
+    def _changed(self, rows: Tensor, seen: Tensor, now: Tensor) -> Tensor:
+        """Return what `_likeliest` does for one frame, whose colours were ``now`` (h·w, q), in half the time.
 
-        Takes the logits of choosing each colour (n, q, N) and of each motion (n, S). To copy a colour is as likely as
-        the motion is for the cell and the colour for the pixel: the sum of logits.
+        In most pixels it is plain that no option can beat staying as it is.
         """
-        count = self.pixel_config.grid[0] * self.pixel_config.grid[1]
-        moved, colours = self._moved(seen, cells // count, cells % count), own.shape[2]  # (n, q, S)
+        ones, bias = torch.ones_like(rows[:, :1]), self.head.bias[:, None]  # one more feature: quicker than to add it
+        own = torch.cat((rows, ones), 1) @ torch.cat((self.head.weight, bias), 1).T
+        own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
+        highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
+        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
+        may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
+        cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
+        moved, colours = self._moved(seen[None], torch.zeros_like(cell), cell, pixel), own.shape[2]  # (n, S)
+        first = (cell * now.shape[1] + pixel) * colours
+        copied = own.flatten()[first[:, None] + moved.clamp(max=colours - 1)] + motion[cell]
+        best, way = copied.masked_fill_(moved == colours, -torch.inf).max(1)
+        after = moved.gather(1, way[:, None])[:, 0]
+        own_choice = (best < highest[cell, pixel]).nonzero()[:, 0]
+        after[own_choice] = own[cell[own_choice], pixel[own_choice]].argmax(1)
+        return now.index_put((cell, pixel), after)
+
+    def _likeliest(self, rows: Tensor, seen: Tensor) -> Tensor:
+        """Return the colour (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
+
+        To copy a colour is as likely as the motion is for the cell and the colour for the pixel: the sum of logits.
+        """
+        own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
+        count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
+        moved, colours = self._moved_cells(seen, cells // count, cells % count), own.shape[2]  # (N·h·w, q, S)
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
         if self.temperature:
@@ -257,14 +274,19 @@ class PixelPredictor(Predictor):
         number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
         row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
         weight = torch.where(live[row, cell], 1.0, float(still))
-        moved = self._moved(seen, row, cell)  # (n, q, S)
+        moved = self._moved_cells(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
         each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
         return (each * weight).sum() / len(features)
 
-    def _moved(self, seen: Tensor, row: Tensor, cell: Tensor) -> Tensor:
-        """Return what each motion brings to cells (n,) of rows (n,) after two frames of classes ``seen``, (n, q, S).
+    def _moved_cells(self, seen: Tensor, row: Tensor, cell: Tensor) -> Tensor:
+        """Return what each motion brings to all pixels of cells (n,) of rows (n,), (n, q, S)."""
+        pixels = torch.arange(self.pixel_config.cell**2, device=seen.device)
+        return self._moved(seen, row[:, None], cell[:, None], pixels)
+
+    def _moved(self, seen: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
+        """Return what each motion brings to pixels of cells of rows after two frames of classes ``seen``, (..., S).
 
         What comes from outside the frame is class N, which is none. The last, where colours turn into others, is what
         the pixel's own colour turns into.
@@ -274,14 +296,13 @@ class PixelPredictor(Predictor):
         side, border = config.cell, max(abs(way) for motion in ways for way in motion)
         padded = functional.pad(self._padded(seen, none), (border,) * 4, value=none)  # (N, 2, ...)
         width, size = padded.shape[3], padded[0, 0].numel()
-        corner = row * 2 * size + (cell // config.grid[1]) * side * width + cell % config.grid[1] * side
-        steps = torch.arange(side, device=device) + border
-        inside = (steps[:, None] * width + steps).flatten()  # (q,)
+        corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
+        inside = (pixel // side + border) * width + pixel % side + border
         newest, older = (
             [down * width + right for down, right in each] for each in (config.motions, config.older_motions)
         )
         back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
-        moved = padded.flatten()[corner[:, None, None] + (inside[:, None] - back)]
+        moved = padded.flatten()[(corner + inside)[..., None] - back]
         if not config.recolours:
             return moved
         turned = torch.tensor((*config.recolours, none), device=device)[moved[..., :1]]

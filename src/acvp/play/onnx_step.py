@@ -165,7 +165,7 @@ def _traceable(predictor: Predictor) -> Predictor:
         return predictor
     changed = copy.deepcopy(predictor)
     changed.colours = _KnownColours(changed.colours)  # type: ignore[arg-type]
-    changed.every_cell = True  # type: ignore[assignment]
+    changed.every_option = True  # type: ignore[assignment]
     return changed
 
 
