@@ -238,16 +238,31 @@ def test_cells() -> None:
 
 def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
-    ledger = Ledger(file)
-    ledger.put({"n": 1}, {"score": 2})
+    measured: list[int] = []
+
+    def score(n: int) -> dict[str, Any]:
+        def measure() -> dict[str, Any]:
+            measured.append(n)
+            return {"score": n + 1}
+
+        return Ledger(file).part({"n": n}, measure)
+
+    assert score(1) == {"score": 2}
     file.write_bytes(file.read_bytes() + b'{"settings": {"n": 2}, "res')
-    ledger = Ledger(file)
-    assert (ledger.get({"n": 1}), ledger.get({"n": 2})) == ({"score": 2}, None)
-    ledger.put({"n": 2}, {"score": 3})
-    assert Ledger(file).get({"n": 2}) == {"score": 3}
+    assert [score(n) for n in (1, 2, 1, 2)] == [{"score": 2}, {"score": 3}] * 2
+    assert measured == [1, 2]
     file.write_bytes(b"nonsense\n")
     with pytest.raises(UserError, match="move it away"):
         Ledger(file)
+
+
+def test_parts_of_earlier_commands_count_with_the_time_they_took(tmp_path: Path) -> None:
+    part = {"settings": {"n": 1}, "result": {"score": 2}, "seconds": 7.5}
+    (tmp_path / "x.jsonl").write_text(json.dumps(part) + "\n")
+    ledger = Ledger(tmp_path / "x.jsonl")
+    assert ledger.earlier_seconds == 0.0  # what nobody asks for does not count
+    assert ledger.part({"n": 1}, dict) == {"score": 2}
+    assert ledger.earlier_seconds == 7.5
 
 
 def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,10 +44,11 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
             make_explorer(source, game, predictor, config, seed=0)  # refuses early what cannot be done
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
-        survey = Survey(config, game, predictor, Ledger(config.out / PARTS_NAME), stage)
+        ledger = Ledger(config.out / PARTS_NAME)
+        survey = Survey(config, game, predictor, ledger, stage)
         body = _described(config, game, {source: survey.of(source) for source in config.chosen_sources})
         _write_figures(body, luminance(game.reset(0)), config)
-        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started)
+        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started - ledger.earlier_seconds)
     return body
 
 
@@ -83,14 +84,14 @@ class Survey:
         seed = self.config.seed + number
         route = self._route if number < self.config.map_seeds else replace(self._route, map_decisions=0)
         settings = self._settings(source, route) | {"seed": seed}
-        known = self.ledger.get(settings)
-        if known is None:
+
+        def measure() -> dict[str, Any]:
             show = self.stage(f"{source}, seed {seed}")
             total = max(route.max_decisions, route.map_decisions)
             explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed)
-            known = asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
-            self.ledger.put(settings, known)
-        return known
+            return asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
+
+        return self.ledger.part(settings, measure)
 
     def _settings(self, source: SourceName, route: Route) -> dict[str, Any]:
         settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}

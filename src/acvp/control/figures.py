@@ -16,6 +16,8 @@ from acvp.durable import make_folder, write_atomic
 from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
 
 SOURCE_COLORS = {"random": "#767676", "informed-emulator": "#0072B2", "informed-model": "#D55E00"}
+SOURCE_LINES = {"informed-model": (0, (3, 2))}
+"""Dashes, so that a line that lies under another can be seen; all others are whole."""
 REFERENCE_LINES = {"emulator": "--", "random": ":"}
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
 """Inches of one heat map."""
@@ -170,7 +172,8 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
             continue
         curve = found["coverage"]
         at, mean = np.array(curve["decisions"]), np.array(curve["mean"], np.float64)
-        axes.plot(at, mean, color=SOURCE_COLORS[source], label=source, linewidth=1.6)
+        line = SOURCE_LINES.get(source, "-")
+        axes.plot(at, mean, color=SOURCE_COLORS[source], label=source, linewidth=1.6, linestyle=line)
         if curve["standard_error"] is not None:
             error = np.array(curve["standard_error"], np.float64)
             axes.fill_between(at, mean - error, mean + error, color=SOURCE_COLORS[source], alpha=0.18, linewidth=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from acvp.durable import append_line, make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.models import Predictor
 
+PART = ("settings", "result", "seconds")
+
 
 class Ledger:
     """Results by what decides them: a result counts only if every setting behind it is the same."""
@@ -19,25 +23,32 @@ class Ledger:
     def __init__(self, file: Path) -> None:
         make_folder(file.parent)
         self.file = file
-        self._results = _read(file)
+        self.earlier_seconds = 0.0
+        """What the parts took that were asked for and that earlier commands have measured."""
+        self._parts = _read(file)
 
-    def get(self, settings: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what was measured under these settings, None if it has not been."""
-        return self._results.get(_key(settings))
+    def part(self, settings: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what was measured under these settings, or measure it and keep it."""
+        part = self._parts.get(_key(settings))
+        if part is not None:
+            self.earlier_seconds += part["seconds"]
+        else:
+            started = time.monotonic()
+            result = measure()
+            part = {"settings": settings, "result": result, "seconds": round(time.monotonic() - started, 1)}
+            append_line(self.file, json.dumps(part))
+            self._parts[_key(settings)] = part
+        found: dict[str, Any] = part["result"]
+        return found
 
     def values(self, name: str, settings: dict[str, Any]) -> list[Any]:
         """Return all values of one more setting for which something was measured under these settings."""
-        known = [json.loads(key) for key in self._results]
+        known = [part["settings"] for part in self._parts.values()]
         return [each[name] for each in known if name in each and _key(each) == _key(settings | {name: each[name]})]
-
-    def put(self, settings: dict[str, Any], result: dict[str, Any]) -> None:
-        """Keep what was measured under these settings."""
-        append_line(self.file, json.dumps({"settings": settings, "result": result}))
-        self._results[_key(settings)] = result
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the results in a file; a last line that was never finished is taken out of it."""
+    """Return the parts in a file; a last line that was never finished is taken out of it."""
     if not file.exists():
         return {}
     data = file.read_bytes()
@@ -45,8 +56,8 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
     if len(whole) < len(data):
         write_atomic(file, whole)
     try:
-        lines = [json.loads(line) for line in whole.splitlines()]
-        return {_key(line["settings"]): line["result"] for line in lines}
+        parts = [json.loads(line) for line in whole.splitlines()]
+        return {_key(part["settings"]): {name: part[name] for name in PART} for part in parts}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: damaged ({error}); move it away to measure everything anew") from error
 

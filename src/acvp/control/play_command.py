@@ -56,10 +56,11 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         _check(config, agent, subjects, games[0])
         make_folder(out)
         stack.enter_context(exclusive_writer(out))
-        measurements = Measurements(config, agent, games, Ledger(out / PARTS_NAME), stage)
+        ledger = Ledger(out / PARTS_NAME)
+        measurements = Measurements(config, agent, games, ledger, stage)
         body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
-        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started)
+        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started - ledger.earlier_seconds)
     return body
 
 
@@ -104,13 +105,14 @@ class Measurements:
     def of(self, point: Point) -> Plays:
         """Return the plays of a point."""
         settings = self._shared | {"epsilon": point.epsilon} | point.identity
-        known = self.ledger.get(settings)
-        if known is None:
+
+        def measure() -> dict[str, Any]:
             show, longest = self.stage(point.label), self._longest
             options: dict[str, Any] = {"epsilon": point.epsilon, "seed": self.config.seed}
-            plays = play(self.games, point.player, point.make_sight(), progress=lambda d: show(d, longest), **options)
-            known = asdict(plays)
-            self.ledger.put(settings, known)
+            sight = point.make_sight()
+            return asdict(play(self.games, point.player, sight, progress=lambda d: show(d, longest), **options))
+
+        known = self.ledger.part(settings, measure)
         plays = Plays(tuple(known["scores"]), tuple(known["decisions"]))
         self._longest = max(plays.decisions)
         return plays

@@ -15,7 +15,8 @@ from acvp.runs import provenance
 def write_results(path: Path, body: dict[str, Any], *, seed: int | None, started: float) -> None:
     """Write results with command, commit, machine, time and memory.
 
-    `started` is from time.monotonic; a seed of None says that nothing was drawn.
+    `started` is from time.monotonic, earlier by what parts took that an earlier command measured; a seed of None says
+    that nothing was drawn.
     """
     make_folder(path.parent)
     cost = {"seed": seed, "seconds": round(time.monotonic() - started, 1), "peak_memory_mb": peak_memory_mb()}
