@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -223,6 +225,75 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     assert 0 < some < weighed[-1]
 
 
+def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
+    """Each colour in a share of all places, and the first everywhere: no pixel is left without any."""
+    height, width, _ = predictor.config.frame
+    places = np.random.default_rng(7).random((len(PALETTE), height, width)) < share
+    places[0] = True
+    return places
+
+
+@pytest.mark.parametrize("every_option", [False, True])
+def test_a_colour_is_predicted_only_where_it_can_be(every_option: bool) -> None:
+    predictor = make()
+    frames, actions = window(predictor, 3)
+    state, free = predictor.observe(frames[:, :3]), predictor.observe(frames[:, :3])
+    places = some_places(predictor, 0.4)
+    predictor.every_option = every_option
+    differs = False
+    for step in range(3):
+        _, free = predictor.predict(free, actions[:, 2 + step])
+        predictor.set_possible(places)
+        _, state = predictor.predict(state, actions[:, 2 + step])
+        predictor.set_possible(np.ones_like(places))
+        chosen = state.classes[:, 1].numpy()
+        rows, columns = np.indices(chosen.shape[1:])
+        assert places[chosen, rows, columns].all()  # whatever was there before: what cannot be is mended
+        differs |= not torch.equal(free.classes, state.classes)
+    assert differs
+
+
+def test_both_ways_of_choosing_know_where_colours_can_be() -> None:
+    predictor = make(replace(CONFIG, frame=(33, 28, 3)))
+    predictor.set_possible(some_places(predictor, 0.5))
+    frames, _ = window(predictor, 1)
+    quick = predictor.predict_all(predictor.observe(frames))
+    predictor.every_option = True
+    assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
+
+
+def test_where_colours_can_be_is_saved_and_loaded() -> None:
+    predictor = make()
+    assert predictor.impossible is None
+    predictor.set_possible(some_places(predictor, 0.5))
+    again = predictor_from_files(predictor_files(predictor))
+    assert isinstance(again, PixelPredictor)
+    assert again.impossible is not None
+    assert predictor.impossible is not None
+    assert torch.equal(again.impossible, predictor.impossible)
+    weights = predictor.state_dict()
+    del weights["possible"]  # of before there was such a thing
+    again.load_state_dict(weights)
+    assert again.impossible is None
+
+
+def test_what_cannot_be_does_not_count_in_the_loss() -> None:
+    predictor = make().train()
+    frames, actions = window(predictor, 1)
+    classes = predictor.colours.classes(predictor.normaliser.to_uint8(frames))
+    places = np.zeros((len(PALETTE), *predictor.config.frame[:2]), np.bool_)
+    rows, columns = np.indices(places.shape[1:])
+    for each in classes.flatten(0, 1).numpy():
+        places[each, rows, columns] = True
+    predictor.set_possible(places)
+    loss = predictor(frames, actions, predict=1, feed_back=False).frame_loss
+    free = make().train()
+    assert loss is not None
+    assert loss < free(frames, actions, predict=1, feed_back=False).frame_loss  # fewer colours to choose from
+    loss.backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in predictor.parameters())
+
+
 def test_the_loss_has_the_gradient_that_it_says() -> None:
     draw = seeded(5)
     own = torch.randn(3, 4, 5, generator=draw, dtype=torch.float64, requires_grad=True)
@@ -350,4 +421,5 @@ def test_half_weights_are_half_as_large_and_come_back_as_floats() -> None:
     assert len(half["model.safetensors"]) < 0.8 * len(whole["model.safetensors"])
     again = predictor_from_files(half)
     for name, weight in again.state_dict().items():
-        torch.testing.assert_close(weight, predictor.state_dict()[name].half().float(), msg=name)
+        kept = predictor.state_dict()[name]
+        torch.testing.assert_close(weight, kept.half().float() if kept.is_floating_point() else kept, msg=name)

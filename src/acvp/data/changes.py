@@ -23,10 +23,18 @@ Pixels = NDArray[np.uint8]
 
 def changed_cells_of(windows: Windows, position: int) -> Iterator[tuple[NDArray[np.int64], Pixels, Pixels]]:
     """Yield step, pixels before and pixels after of the cells that change in an episode, block by block."""
-    frames, at_once = windows.store.entries[position].frames, max(1, BLOCK_BYTES // prod(windows.stored_shape))
-    for first in range(0, frames - 1, at_once):
-        step, before, after = changed_cells(windows.frames(position, first, min(first + at_once + 1, frames)))
+    for first, frames in frame_blocks(windows, position, overlap=1):
+        step, before, after = changed_cells(frames)
         yield step + first, before, after
+
+
+def frame_blocks(windows: Windows, position: int, *, overlap: int) -> Iterator[tuple[int, Pixels]]:
+    """Yield the frames (T, H, W[, C]) of an episode in blocks, each with the number of its first; a block begins with
+    the last ``overlap`` of the block before.
+    """
+    frames, at_once = windows.store.entries[position].frames, max(1, BLOCK_BYTES // prod(windows.stored_shape))
+    for first in range(0, max(1, frames - overlap), at_once):
+        yield first, windows.frames(position, first, min(first + at_once + overlap, frames))
 
 
 def changed_cells(frames: Pixels) -> tuple[NDArray[np.int64], Pixels, Pixels]:

@@ -13,9 +13,11 @@ S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of 
 
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -38,6 +40,8 @@ OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
+IMPOSSIBLE = -1e4
+"""Logit of a colour that a pixel cannot have."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -57,6 +61,9 @@ class PixelState(State):
 class PixelPredictor(Predictor):
     """The pixel-exact network.
 
+    ``possible`` says which colours each pixel can have, a bit for each of N, (H, W, ⌈N / 8⌉): all until
+    `set_possible`, or what the store of its game has shown there.
+
     ::
 
         x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
@@ -64,6 +71,10 @@ class PixelPredictor(Predictor):
         x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
                                                                                      S per cell, of x_t, x_t-1
     """
+
+    possible: Tensor
+    impossible: Tensor | None
+    """The same the other way round and by cells, (h·w, q, N) bool; None: every pixel can have every colour."""
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -83,10 +94,21 @@ class PixelPredictor(Predictor):
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
         self.heads = _heads(config, generator) if config.outcome_heads else None
+        self.register_buffer("possible", _anywhere(config))
+        self.register_buffer("impossible", None, persistent=False)
+        self.register_load_state_dict_pre_hook(_fill_in)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_unpack)  # type: ignore[no-untyped-call]
         self.temperature = 0.0
         self.every_option = False
         """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
         self.generator: torch.Generator | None = None
+
+    def set_possible(self, places: NDArray[np.bool_]) -> None:
+        """Take where each colour can be, (N, H, W): it is predicted nowhere else."""
+        if places.shape != (len(self.colours), *self.config.frame[:2]):
+            raise ConfigError(f"places of shape {places.shape} for {len(self.colours)} colours of {self.config.frame}")
+        self.possible.copy_(torch.from_numpy(np.packbits(places.transpose(1, 2, 0), axis=2)))
+        _unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
         """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again."""
@@ -225,6 +247,8 @@ class PixelPredictor(Predictor):
         ones, bias = torch.ones_like(rows[:, :1]), self.head.bias[:, None]  # one more feature: quicker than to add it
         own = torch.cat((rows, ones), 1) @ torch.cat((self.head.weight, bias), 1).T
         own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
+        if self.impossible is not None:
+            own.masked_fill_(self.impossible, IMPOSSIBLE)
         highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
@@ -245,6 +269,8 @@ class PixelPredictor(Predictor):
         """
         own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
+        if self.impossible is not None:
+            own = own.masked_fill(self.impossible[cells % count], IMPOSSIBLE)
         moved, colours = self._moved_cells(seen, cells // count, cells % count), own.shape[2]  # (N·h·w, q, S)
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
@@ -277,6 +303,8 @@ class PixelPredictor(Predictor):
         moved = self._moved_cells(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
+        if self.impossible is not None:
+            own = own.masked_fill(self.impossible[cell], IMPOSSIBLE)
         each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
         return (each * weight).sum() / len(features)
 
@@ -355,6 +383,30 @@ def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:
         nn.Flatten(),
         OutcomeHeads(OUTCOME_CHANNELS * height * width, generator),
     )
+
+
+def _anywhere(config: PixelConfig) -> Tensor:
+    """Return bits that allow every colour everywhere."""
+    return torch.full((*config.frame[:2], -(-len(config.palette) // 8)), 255, dtype=torch.uint8)
+
+
+def _fill_in(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Give weights of before there was `possible` the one that changes nothing."""
+    assert isinstance(predictor, PixelPredictor)
+    with torch.device("cpu"):
+        weights.setdefault(f"{prefix}possible", _anywhere(predictor.pixel_config))
+
+
+def _unpack(predictor: nn.Module, *_: Any) -> None:
+    """Make `impossible` of `possible`."""
+    assert isinstance(predictor, PixelPredictor)
+    bits, config = predictor.possible.cpu().numpy(), predictor.pixel_config
+    places = np.unpackbits(bits, axis=2, count=len(config.palette)).transpose(2, 0, 1)
+    if places.all():
+        predictor.impossible = None
+        return
+    by_cell = predictor._class_cells(torch.from_numpy(places).long())  # (N, h·w, q), NO_PIXEL beyond the frame
+    predictor.impossible = (by_cell == 0).permute(1, 2, 0).contiguous().to(predictor.possible.device)
 
 
 def _as_rows(frames: Tensor) -> Tensor:

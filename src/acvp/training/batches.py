@@ -5,7 +5,7 @@ Shapes: B windows, L frames of a window, C channels, H height, W width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.mean import mean_frame
+from acvp.data.places import Colour, Places, places_of
 from acvp.data.rarity import rarity_of, rarity_of_windows
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
@@ -80,6 +81,14 @@ class TrainingData:
     def mean(self) -> Tensor:
         """Return the mean image (H, W, C) of the training part."""
         return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
+
+    def places(
+        self, colours: Sequence[Colour], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Places:
+        """Return where in the frame each colour can be, (N, H, W): anywhere, where the store has no palette."""
+        if not self._stored_as_seen or self.store.palette is None:
+            return np.ones((len(colours), *self.view.shape(self.store.info.frame_shape)[:2]), np.bool_)
+        return places_of(self.train, self.test, colours, progress)
 
     def windows(self, phase: Phase) -> Windows:
         """Return the training windows of a phase."""

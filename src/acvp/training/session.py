@@ -19,6 +19,7 @@ from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.models import (
     About,
+    PixelPredictor,
     Predictor,
     build_predictor,
     compile_networks,
@@ -116,12 +117,22 @@ def _announce(trainer: Trainer) -> None:
         if left_out:
             frames = phase.context + phase.predict
             display.say(f"phase {number}: {left_out} episodes are shorter than its {frames} frames and left out")
-    if any(phase.rare_share for phase in trainer.recipe.phases[trainer.position.phase :]):
-        display.say(f"looking for what is rare in {data.train.frames:,} frames")
-        data.look_for_rare(trainer.refuse_to_go_on)
+    _look_up(trainer)
     display.say(check_disk(trainer))
     for line in _rehearsed(trainer):
         display.say(line)
+
+
+def _look_up(trainer: Trainer) -> None:
+    """Look up in the store what training needs to know of it, which takes a while for a large one."""
+    predictor, data, position = trainer.predictor, trainer.data, trainer.position
+    if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
+        palette = predictor.pixel_config.palette
+        trainer.display.say(f"looking where each of {len(palette)} colours can be in {data.train.frames:,} frames")
+        predictor.set_possible(data.places(palette, trainer.refuse_to_go_on))
+    if any(phase.rare_share for phase in trainer.recipe.phases[position.phase :]):
+        trainer.display.say(f"looking for what is rare in {data.train.frames:,} frames")
+        data.look_for_rare(trainer.refuse_to_go_on)
 
 
 def _rehearsed(trainer: Trainer) -> list[str]:
