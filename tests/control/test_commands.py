@@ -87,13 +87,12 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
-        depth = point.pop("depth")
-        assert point == body["emulator"], depth  # an oracle is as good as the emulator, at any depth
+        same = {"depth": point["depth"]} | body["emulator"]
+        assert point == same  # an oracle is as good as the emulator, at any depth
     assert len(body["random"]["scores"]) == 5
+    assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
     check_pictures(tmp_path / "out" / "plots", "control")
-    written = read(tmp_path / "out" / "control.json")
-    assert written["emulator"] == json.loads(json.dumps(body["emulator"]))
-    table = control_table(written)
+    table = control_table(body)
     assert [row[0] for row in table.rows] == ["1", "4"]
     assert f"emulator {body['emulator']['mean']:.3g} ± " in table.title
 
@@ -257,12 +256,25 @@ def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_parts_of_earlier_commands_count_with_the_time_they_took(tmp_path: Path) -> None:
-    part = {"settings": {"n": 1}, "result": {"score": 2}, "seconds": 7.5}
-    (tmp_path / "x.jsonl").write_text(json.dumps(part) + "\n")
+    parts = [{"settings": {"n": n}, "result": {"score": n}, "seconds": 7.5 * n} for n in (1, 2)]
+    del parts[1]["seconds"]  # as earlier versions wrote it
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(part) + "\n" for part in parts))
     ledger = Ledger(tmp_path / "x.jsonl")
     assert ledger.earlier_seconds == 0.0  # what nobody asks for does not count
-    assert ledger.part({"n": 1}, dict) == {"score": 2}
-    assert ledger.earlier_seconds == 7.5
+    for _ in range(2):  # nor does what is asked for again
+        assert [ledger.part({"n": n}, dict) for n in (1, 2, 3)] == [{"score": 1}, {"score": 2}, {}]
+        assert ledger.earlier_seconds == 7.5
+
+
+def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
+    config = control(tmp_path)
+    control_runs(config, load_oracle, load_agent, Stages())
+    parts = tmp_path / "out" / "control.jsonl"
+    lines = [json.loads(line) | {"seconds": 1000.0} for line in parts.read_text().splitlines()]
+    parts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    control_runs(config, load_oracle, load_agent, Stages())
+    told = json.loads((tmp_path / "out" / "control.json").read_text())["provenance"]
+    assert told["seconds"] >= 1000 * len(lines) == 4000
 
 
 def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:

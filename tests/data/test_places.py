@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.places import MOST_ODD, REACHES, odd_pixels, places_of
+from acvp.data.places import REACHES, odd_pixels, places_of
 from acvp.data.store import EpisodeStore
 
 Colours = list[tuple[int, ...]]
@@ -34,7 +34,9 @@ def test_a_colour_can_be_where_it_was(store: EpisodeStore, monkeypatch: pytest.M
     colours = colours_of(store)
     for block in (2**24, 2**13):  # in one block, in many
         monkeypatch.setattr("acvp.data.changes.BLOCK_BYTES", block)
-        assert np.array_equal(places_of(store, store, colours), plain(store, colours))
+        found = places_of(store, store, colours)
+        assert np.array_equal(found.places, plain(store, colours))
+        assert (found.reach, found.odd) == (0, 0.0)
 
 
 def test_what_is_elsewhere_is_counted(store: EpisodeStore) -> None:
@@ -52,23 +54,25 @@ def test_what_is_elsewhere_is_counted(store: EpisodeStore) -> None:
     assert sum(odd) > 0
 
 
-@pytest.mark.parametrize("most", [0.0, 0.05, 1.0])
 def test_the_held_out_part_decides_how_far_a_colour_reaches(
-    store: EpisodeStore, monkeypatch: pytest.MonkeyPatch, most: float
+    store: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     colours, train, held_out = colours_of(store), store.subset([0]), store.subset(list(range(1, len(store))))
-    monkeypatch.setattr("acvp.data.places.MOST_ODD", most)
-    found, seen = places_of(train, held_out, colours), plain(train, colours)
-    assert found[seen].all()
-    assert odd_pixels(held_out, colours, found) <= most
-    if not found.all():
-        narrower = seen
-        for _ in range(max(REACHES)):  # every step further was needed
-            if np.array_equal(narrower, found):
-                break
-            assert odd_pixels(held_out, colours, narrower) > most
-            narrower = wider(narrower)
-        assert np.array_equal(narrower, found)
+    seen = plain(train, colours)
+    odd = {}
+    for reach in range(max(REACHES) + 1):
+        odd[reach] = odd_pixels(held_out, colours, seen)
+        if reach in REACHES:
+            monkeypatch.setattr("acvp.data.places.MOST_ODD", odd[reach])
+            found = places_of(train, held_out, colours)
+            assert (found.reach, found.odd) == (reach, odd[reach])
+            assert np.array_equal(found.places, seen)
+        seen = wider(seen)
+    assert odd[0] > odd[1] > odd[2] > odd[4] > odd[8] > 0
+    monkeypatch.setattr("acvp.data.places.MOST_ODD", odd[8] / 2)
+    found = places_of(train, held_out, colours)
+    assert found.reach is None
+    assert found.places.all()
 
 
 def wider(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -79,7 +83,7 @@ def wider(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(np.stack(shifts).any(0))
 
 
-def test_a_small_store_forbids_nothing(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.data.places.REACHES", ())
-    assert places_of(store, store, colours_of(store)).all()
-    assert MOST_ODD < 1  # what is forbidden wrongly costs less than a pixel of a frame
+def test_colours_that_are_not_the_stores_can_be_anywhere(store: EpisodeStore) -> None:
+    found = places_of(store, store, colours_of(store)[1:])
+    assert found.reach is None
+    assert found.places.all()

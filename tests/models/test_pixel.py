@@ -271,27 +271,50 @@ def test_where_colours_can_be_is_saved_and_loaded() -> None:
     assert again.impossible is not None
     assert predictor.impossible is not None
     assert torch.equal(again.impossible, predictor.impossible)
-    weights = predictor.state_dict()
-    del weights["possible"]  # of before there was such a thing
-    again.load_state_dict(weights)
+    free = make()
+    assert "possible" not in free.state_dict()  # as in files of before there was such a thing
+    again.load_state_dict(free.state_dict())
     assert again.impossible is None
+    weights = predictor.state_dict()
+    weights["possible"] = weights["possible"].float()
+    with pytest.raises(ConfigError, match=r"possible is torch\.float32"):
+        again.load_state_dict(weights)
+    with pytest.raises(ConfigError, match="places have shape"):
+        predictor.set_possible(np.zeros((2, 3, 4), np.bool_))
 
 
-def test_what_cannot_be_does_not_count_in_the_loss() -> None:
-    predictor = make().train()
-    frames, actions = window(predictor, 1)
-    classes = predictor.colours.classes(predictor.normaliser.to_uint8(frames))
-    places = np.zeros((len(PALETTE), *predictor.config.frame[:2]), np.bool_)
-    rows, columns = np.indices(places.shape[1:])
-    for each in classes.flatten(0, 1).numpy():
-        places[each, rows, columns] = True
+def test_a_draw_too_is_of_what_can_be() -> None:
+    predictor = make()
+    places = some_places(predictor, 0.4)
     predictor.set_possible(places)
-    loss = predictor(frames, actions, predict=1, feed_back=False).frame_loss
-    free = make().train()
-    assert loss is not None
-    assert loss < free(frames, actions, predict=1, feed_back=False).frame_loss  # fewer colours to choose from
-    loss.backward()
-    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in predictor.parameters())
+    predictor.sample(temperature=1e6)  # nearly all alike
+    frames, actions = window(predictor, 1)
+    chosen = predictor.predict(predictor.observe(frames[:, :3]), actions[:, 2])[1].classes[:, 1].numpy()
+    rows, columns = np.indices(chosen.shape[1:])
+    assert places[chosen, rows, columns].all()
+    assert len(np.unique(chosen)) > 1
+
+
+def test_colours_that_cannot_be_have_no_gradient() -> None:
+    predictor = make(replace(CONFIG, frame=(5, 5, 3), still=1)).train()
+    places = np.ones((len(PALETTE), 5, 5), np.bool_)
+    places[2], places[3, 1, 4] = False, False
+    predictor.set_possible(places)
+    features, seen = torch.ones(1, 6, 1, 1), torch.zeros(1, 5, 5, dtype=torch.long)
+    (gradient,) = torch.autograd.grad(predictor._loss(features, standing(seen), seen), predictor.head.bias)
+    by_pixel = gradient.view(5, 5, len(PALETTE))
+    assert (by_pixel[..., 2] == 0).all()
+    assert by_pixel[1, 4, 3] == 0
+    assert (by_pixel[..., [0, 1, 4]] != 0).all()
+
+
+def test_the_loss_makes_no_subnormal_numbers() -> None:
+    own = torch.tensor([[[0.0, -95.0, -200.0]]], requires_grad=True)  # e^-95 is below what a float holds as usual
+    motion = torch.tensor([[-90.0, -300.0]], requires_grad=True)
+    loss = options_loss(own, motion, torch.tensor([[[1, 3]]]), torch.tensor([[0]])).sum()
+    for gradient in torch.autograd.grad(loss, (own, motion)):
+        values = gradient[gradient != 0].abs()
+        assert (values >= torch.finfo(torch.float32).tiny).all()
 
 
 def test_the_loss_has_the_gradient_that_it_says() -> None:

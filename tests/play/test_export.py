@@ -60,6 +60,9 @@ def small(kind: str) -> Predictor:
         weight.data += 0.1 * torch.randn(weight.shape, generator=draw)
     if isinstance(predictor, PixelPredictor):
         predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3, 0.4, 0.3, 0.2]))  # so that pixels do change
+        places = np.random.default_rng(5).random((len(PALETTE), 24, 24)) < 0.7
+        places[0] = True
+        predictor.set_possible(places)
     predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
     return predictor
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -13,10 +16,13 @@ import torch
 import acvp
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.models import PixelConfig
+from acvp.models import PixelConfig, PixelPredictor
+from acvp.models.possible import packed
 from acvp.presets import make_recipe
+from acvp.training.batches import TrainingData
 from acvp.training.config import TrainConfig
 from acvp.training.recipe import Recipe
+from acvp.training.trainer import Trainer
 from tests.training.small import SMALL_TOY, run
 
 
@@ -62,3 +68,53 @@ def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Pat
         assert run(store, recipe(store, 4, 2), tmp_path / name, save_minutes=99).exit_code == 0
         weights.append(safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> None:
+    made = recipe(store, 2, 1)
+    data = TrainingData(store, made)
+    assert isinstance(made.predictor, PixelConfig)
+    found = data.places(made.predictor.palette)
+    assert found is not None
+    assert found.reach == 0
+    assert not found.places.all()
+    assert run(store, made, tmp_path / "run", save_minutes=99).exit_code == 0
+    predictor = acvp.load(tmp_path / "run")
+    assert isinstance(predictor, PixelPredictor)
+    assert predictor.possible is not None
+    assert torch.equal(predictor.possible, packed(found.places, made.predictor))
+    free = replace(made, predictor=replace(made.predictor, by_place=False))
+    assert run(store, free, tmp_path / "free", save_minutes=99).exit_code == 0
+    predictor = acvp.load(tmp_path / "free")
+    assert isinstance(predictor, PixelPredictor)
+    assert predictor.possible is None
+
+
+def test_a_stopped_run_goes_on_with_the_same_places(
+    store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recipe(store, 3, 1)
+    assert run(store, made, tmp_path / "whole", save_minutes=99).exit_code == 0
+    update = Trainer.update
+
+    def stop_after_two(trainer: Trainer, *given: Any) -> Any:
+        if trainer.position.step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(trainer, *given)
+
+    monkeypatch.setattr(Trainer, "update", stop_after_two)
+    assert run(store, made, tmp_path / "stopped", save_minutes=99).exit_code == 128 + signal.SIGTERM
+    monkeypatch.undo()
+    monkeypatch.setattr(TrainingData, "places", None)  # it is not looked up again
+    assert run(store, made, tmp_path / "stopped", save_minutes=99).exit_code == 0
+    whole, stopped = (
+        safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors")
+        for name in ("whole", "stopped")
+    )
+    assert "possible" in whole
+    assert all(torch.equal(whole[name], stopped[name]) for name in whole)
+
+
+def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
+    gray = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
+    assert TrainingData(store, gray).places([(0,)]) is None

@@ -48,7 +48,8 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
         survey = Survey(config, game, predictor, ledger, stage)
         body = _described(config, game, {source: survey.of(source) for source in config.chosen_sources})
         _write_figures(body, luminance(game.reset(0)), config)
-        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started - ledger.earlier_seconds)
+        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
+        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, **spent)
     return body
 
 

@@ -14,8 +14,6 @@ from acvp.durable import append_line, make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.models import Predictor
 
-PART = ("settings", "result", "seconds")
-
 
 class Ledger:
     """Results by what decides them: a result counts only if every setting behind it is the same."""
@@ -26,13 +24,15 @@ class Ledger:
         self.earlier_seconds = 0.0
         """What the parts took that were asked for and that earlier commands have measured."""
         self._parts = _read(file)
+        self._counted: set[str] = set()
 
     def part(self, settings: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what was measured under these settings, or measure it and keep it."""
         part = self._parts.get(_key(settings))
-        if part is not None:
+        if part is not None and _key(settings) not in self._counted:
             self.earlier_seconds += part["seconds"]
-        else:
+        self._counted.add(_key(settings))
+        if part is None:
             started = time.monotonic()
             result = measure()
             part = {"settings": settings, "result": result, "seconds": round(time.monotonic() - started, 1)}
@@ -57,7 +57,14 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
         write_atomic(file, whole)
     try:
         parts = [json.loads(line) for line in whole.splitlines()]
-        return {_key(part["settings"]): {name: part[name] for name in PART} for part in parts}
+        return {
+            _key(part["settings"]): {
+                "settings": part["settings"],
+                "result": part["result"],
+                "seconds": float(part.get("seconds", 0.0)),  # earlier versions did not tell
+            }
+            for part in parts
+        }
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: damaged ({error}); move it away to measure everything anew") from error
 

@@ -60,7 +60,8 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         measurements = Measurements(config, agent, games, ledger, stage)
         body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
-        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started - ledger.earlier_seconds)
+        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
+        write_results(out / CONTROL_NAME, body, seed=config.seed, **spent)
     return body
 
 

@@ -12,14 +12,17 @@ from acvp.durable import make_folder, write_atomic
 from acvp.runs import provenance
 
 
-def write_results(path: Path, body: dict[str, Any], *, seed: int | None, started: float) -> None:
+def write_results(
+    path: Path, body: dict[str, Any], *, seed: int | None, started: float, earlier_seconds: float = 0.0
+) -> None:
     """Write results with command, commit, machine, time and memory.
 
-    `started` is from time.monotonic, earlier by what parts took that an earlier command measured; a seed of None says
-    that nothing was drawn.
+    `started` is from time.monotonic, `earlier_seconds` what parts took that earlier commands measured; a seed of None
+    says that nothing was drawn.
     """
     make_folder(path.parent)
-    cost = {"seed": seed, "seconds": round(time.monotonic() - started, 1), "peak_memory_mb": peak_memory_mb()}
+    seconds = round(time.monotonic() - started + earlier_seconds, 1)
+    cost = {"seed": seed, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}
     text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(path, text.encode() + b"\n")
 

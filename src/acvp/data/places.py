@@ -6,6 +6,7 @@ Shapes: T frames, H height, W width, N colours, K colours of a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -25,33 +26,54 @@ Places = NDArray[np.bool_]
 """Whether a colour can be at a place, (N, H, W)."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """Where each colour can be, and how that was found."""
+
+    places: Places
+    reach: int | None
+    """Pixels that a colour may be away from where it was recorded; None: it may be anywhere."""
+    odd: float
+    """Pixels of a held-out frame, in the mean, that have a colour elsewhere."""
+
+
 def places_of(
     train: EpisodeStore,
     held_out: EpisodeStore,
     colours: Sequence[Colour],
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Places:
+) -> Found:
     """Return where each colour can be: where the training part shows it, or close to that.
 
     How close is decided by the held-out part, which must not have many pixels elsewhere. Where even the widest reach
-    leaves too many, as in a store that is small, every colour can be anywhere. Both parts have a palette.
+    leaves too many, as in a store that is small, or where ``colours`` are not all that the store has, every colour can
+    be anywhere.
     """
+    if not _known(train, colours) or not _known(held_out, colours):
+        return Found(np.ones((len(colours), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
     seen = _seen(train, colours, progress)
     for reach in REACHES:
         wider = _grown(seen, reach)
-        if odd_pixels(held_out, colours, wider) <= MOST_ODD:
-            return wider
-    return np.ones_like(seen)
+        odd = odd_pixels(held_out, colours, wider, progress)
+        if odd <= MOST_ODD:
+            return Found(wider, reach, odd)
+    return Found(np.ones_like(seen), None, 0.0)
 
 
-def odd_pixels(store: EpisodeStore, colours: Sequence[Colour], places: Places) -> float:
+def odd_pixels(
+    store: EpisodeStore,
+    colours: Sequence[Colour],
+    places: Places,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> float:
     """Return the pixels of a frame of a store, in the mean, whose colour cannot be at their place."""
-    windows, known = Windows(store, Window(1, 0)), places[_numbers(store, colours)].reshape(-1)  # (K·H·W,)
-    here = np.arange(places[0].size)
+    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colours)
+    rows, columns = np.indices(places.shape[1:])
     odd = 0
     for position in range(len(store)):
         for _, frames in frame_blocks(windows, position, overlap=0):
-            odd += int(np.count_nonzero(~known[frames.reshape(len(frames), -1) * np.int64(places[0].size) + here]))
+            odd += sum(int(np.count_nonzero(~places[numbers[frame], rows, columns])) for frame in frames)
+        progress(position + 1, len(store))
     return odd / max(1, store.frames)
 
 
@@ -67,6 +89,11 @@ def _seen(store: EpisodeStore, colours: Sequence[Colour], progress: Callable[[in
             seen[numbers[frames[step + 1, row, column]], row, column] = True
         progress(position + 1, len(store))
     return seen
+
+
+def _known(store: EpisodeStore, colours: Sequence[Colour]) -> bool:
+    """Return whether all colours of a store are among ``colours``."""
+    return store.palette is not None and {tuple(colour) for colour in store.palette.tolist()} <= set(colours)
 
 
 def _numbers(store: EpisodeStore, colours: Sequence[Colour]) -> NDArray[np.int64]:

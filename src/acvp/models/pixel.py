@@ -13,7 +13,6 @@ S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of 
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +30,7 @@ from acvp.models.colours import Colours
 from acvp.models.layers import convolution, linear
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel_config import PixelConfig
+from acvp.models.possible import make_room, packed, unpack
 from acvp.models.predictor import Predictions, Predictor, State, as_window
 from acvp.models.spoiling import spoil
 from acvp.models.transform import Outcome, OutcomeHeads
@@ -41,7 +41,7 @@ OUTCOME_CHANNELS = 8
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
 IMPOSSIBLE = -1e4
-"""Logit of a colour that a pixel cannot have."""
+"""Logit of a colour that a pixel cannot have, in the loss; it is never chosen."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -61,9 +61,6 @@ class PixelState(State):
 class PixelPredictor(Predictor):
     """The pixel-exact network.
 
-    ``possible`` says which colours each pixel can have, a bit for each of N, (H, W, ⌈N / 8⌉): all until
-    `set_possible`, or what the store of its game has shown there.
-
     ::
 
         x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
@@ -72,9 +69,10 @@ class PixelPredictor(Predictor):
                                                                                      S per cell, of x_t, x_t-1
     """
 
-    possible: Tensor
+    possible: Tensor | None
+    """Which colours each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
     impossible: Tensor | None
-    """The same the other way round and by cells, (h·w, q, N) bool; None: every pixel can have every colour."""
+    """Which it cannot have, by cells, (h·w, q, N)."""
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -94,10 +92,10 @@ class PixelPredictor(Predictor):
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
         self.heads = _heads(config, generator) if config.outcome_heads else None
-        self.register_buffer("possible", _anywhere(config))
+        self.register_buffer("possible", None)
         self.register_buffer("impossible", None, persistent=False)
-        self.register_load_state_dict_pre_hook(_fill_in)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(_unpack)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(unpack)  # type: ignore[no-untyped-call]
         self.temperature = 0.0
         self.every_option = False
         """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
@@ -105,10 +103,8 @@ class PixelPredictor(Predictor):
 
     def set_possible(self, places: NDArray[np.bool_]) -> None:
         """Take where each colour can be, (N, H, W): it is predicted nowhere else."""
-        if places.shape != (len(self.colours), *self.config.frame[:2]):
-            raise ConfigError(f"places of shape {places.shape} for {len(self.colours)} colours of {self.config.frame}")
-        self.possible.copy_(torch.from_numpy(np.packbits(places.transpose(1, 2, 0), axis=2)))
-        _unpack(self)
+        self.possible = None if places.all() else packed(places, self.pixel_config).to(self.place.device)
+        unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
         """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again."""
@@ -179,8 +175,7 @@ class PixelPredictor(Predictor):
             losses.append(self._loss(features, state, targets[:, step]))
             outcomes.append(outcome)
             if step + 1 < predict:
-                with torch.no_grad():
-                    chosen = self._choose(features, state.classes)
+                chosen = self._choose(features, state.classes)
                 state = self._next(state, self._frame(chosen), chosen, outcome)
         return self._scored(losses, outcomes, rows)
 
@@ -236,19 +231,20 @@ class PixelPredictor(Predictor):
         if self.every_option or self.temperature or rows.device.type != "cpu":
             return self._class_frame(self._likeliest(rows.flatten(0, 1), seen), len(seen))
         now = self._class_cells(seen[:, 1])  # (N, h·w, q)
-        each = [self._changed(*frame) for frame in zip(rows, seen, now, strict=True)]  # its logits fit into the cache
+        head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N)
+        each = [self._changed(*frame, head) for frame in zip(rows, seen, now, strict=True)]  # logits fit into the cache
         return self._class_frame(torch.cat(each), len(seen))
 
-    def _changed(self, rows: Tensor, seen: Tensor, now: Tensor) -> Tensor:
+    def _changed(self, rows: Tensor, seen: Tensor, now: Tensor, head: Tensor) -> Tensor:
         """Return what `_likeliest` does for one frame, whose colours were ``now`` (h·w, q), in half the time.
 
-        In most pixels it is plain that no option can beat staying as it is.
+        In most pixels it is plain that no option can beat staying as it is; n is the number of the others. ``head`` is
+        the layer with its bias as the weight of one more feature, which is quicker than to add it.
         """
-        ones, bias = torch.ones_like(rows[:, :1]), self.head.bias[:, None]  # one more feature: quicker than to add it
-        own = torch.cat((rows, ones), 1) @ torch.cat((self.head.weight, bias), 1).T
+        own = torch.cat((rows, torch.ones_like(rows[:, :1])), 1) @ head
         own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
         if self.impossible is not None:
-            own.masked_fill_(self.impossible, IMPOSSIBLE)
+            own.masked_fill_(self.impossible, -torch.inf)
         highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
@@ -270,7 +266,7 @@ class PixelPredictor(Predictor):
         own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
         if self.impossible is not None:
-            own = own.masked_fill(self.impossible[cells % count], IMPOSSIBLE)
+            own = own.masked_fill(self.impossible[cells % count], -torch.inf)
         moved, colours = self._moved_cells(seen, cells // count, cells % count), own.shape[2]  # (N·h·w, q, S)
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
@@ -383,30 +379,6 @@ def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:
         nn.Flatten(),
         OutcomeHeads(OUTCOME_CHANNELS * height * width, generator),
     )
-
-
-def _anywhere(config: PixelConfig) -> Tensor:
-    """Return bits that allow every colour everywhere."""
-    return torch.full((*config.frame[:2], -(-len(config.palette) // 8)), 255, dtype=torch.uint8)
-
-
-def _fill_in(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Give weights of before there was `possible` the one that changes nothing."""
-    assert isinstance(predictor, PixelPredictor)
-    with torch.device("cpu"):
-        weights.setdefault(f"{prefix}possible", _anywhere(predictor.pixel_config))
-
-
-def _unpack(predictor: nn.Module, *_: Any) -> None:
-    """Make `impossible` of `possible`."""
-    assert isinstance(predictor, PixelPredictor)
-    bits, config = predictor.possible.cpu().numpy(), predictor.pixel_config
-    places = np.unpackbits(bits, axis=2, count=len(config.palette)).transpose(2, 0, 1)
-    if places.all():
-        predictor.impossible = None
-        return
-    by_cell = predictor._class_cells(torch.from_numpy(places).long())  # (N, h·w, q), NO_PIXEL beyond the frame
-    predictor.impossible = (by_cell == 0).permute(1, 2, 0).contiguous().to(predictor.possible.device)
 
 
 def _as_rows(frames: Tensor) -> Tensor:

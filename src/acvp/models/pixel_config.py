@@ -45,8 +45,8 @@ class PixelConfig:
     """Of the cells that neither change nor hold anything unusual, one in so many is trained on, with that weight."""
     spoiled: float = 0.0
     """Share of the windows that are trained on with patches that do not belong there, to learn to mend them."""
-    by_place: bool = True
-    """Whether to learn, from the store, where in the frame each colour can be, and predict it nowhere else."""
+    by_place: bool = False
+    """Whether training begins with looking up where in the frame each colour can be; it is predicted nowhere else."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
     outcome_heads: bool = True

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.mean import mean_frame
-from acvp.data.places import Colour, Places, places_of
+from acvp.data.places import Colour, Found, places_of
 from acvp.data.rarity import rarity_of, rarity_of_windows
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
@@ -84,11 +84,9 @@ class TrainingData:
 
     def places(
         self, colours: Sequence[Colour], progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> Places:
-        """Return where in the frame each colour can be, (N, H, W): anywhere, where the store has no palette."""
-        if not self._stored_as_seen or self.store.palette is None:
-            return np.ones((len(colours), *self.view.shape(self.store.info.frame_shape)[:2]), np.bool_)
-        return places_of(self.train, self.test, colours, progress)
+    ) -> Found | None:
+        """Return where in the frame each colour can be; None: frames are seen in other colours than stored."""
+        return places_of(self.train, self.test, colours, progress) if self._stored_as_seen else None
 
     def windows(self, phase: Phase) -> Windows:
         """Return the training windows of a phase."""

@@ -127,12 +127,25 @@ def _look_up(trainer: Trainer) -> None:
     """Look up in the store what training needs to know of it, which takes a while for a large one."""
     predictor, data, position = trainer.predictor, trainer.data, trainer.position
     if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
-        palette = predictor.pixel_config.palette
-        trainer.display.say(f"looking where each of {len(palette)} colours can be in {data.train.frames:,} frames")
-        predictor.set_possible(data.places(palette, trainer.refuse_to_go_on))
+        _look_for_places(trainer, predictor)
     if any(phase.rare_share for phase in trainer.recipe.phases[position.phase :]):
         trainer.display.say(f"looking for what is rare in {data.train.frames:,} frames")
         data.look_for_rare(trainer.refuse_to_go_on)
+
+
+def _look_for_places(trainer: Trainer, predictor: PixelPredictor) -> None:
+    """Let a predictor know where in the frame each colour can be."""
+    say, palette = trainer.display.say, predictor.pixel_config.palette
+    say(f"looking where each of {len(palette)} colours can be in {trainer.data.train.frames:,} frames")
+    found = trainer.data.places(palette, trainer.refuse_to_go_on)
+    if found is None or found.reach is None:
+        say("colours: any colour may be anywhere")
+        return
+    predictor.set_possible(found.places)
+    say(
+        f"colours: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
+        f"pixels away; {found.odd:.2f} pixels of a held-out frame have another"
+    )
 
 
 def _rehearsed(trainer: Trainer) -> list[str]:
