@@ -40,8 +40,6 @@ OUTCOME_CHANNELS = 8
 """Channels of the smallest grid that the outcome heads read, place by place."""
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
-IMPOSSIBLE = -1e4
-"""Logit of a colour that a pixel cannot have, in the loss; it is never chosen."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -286,7 +284,7 @@ class PixelPredictor(Predictor):
 
         Counted in cells that change or hold something that is not always there, and with its weight in one of `still`
         others; which of them follows from the target, so that a run can be repeated. Chosen or copied, a colour's
-        probabilities add up.
+        probabilities add up. That a pixel cannot have a colour is left to be learned, too.
         """
         seen = state.classes
         before, after = self._class_cells(seen[:, 1]), self._class_cells(target)  # (N, h·w, q)
@@ -299,8 +297,6 @@ class PixelPredictor(Predictor):
         moved = self._moved_cells(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
-        if self.impossible is not None:
-            own = own.masked_fill(self.impossible[cell], IMPOSSIBLE)
         each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
         return (each * weight).sum() / len(features)
 
