@@ -43,7 +43,7 @@ def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
 
 
 def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
-    assert run(store, recipe(store, 600, 50), tmp_path / "run", save_minutes=99).exit_code == 0
+    assert run(store, recipe(store, 900, 50), tmp_path / "run", save_minutes=99).exit_code == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     last = [line for line in map(json.loads, lines) if line["kind"] == "held-out"][-1]
     assert last["wrong"]["1"] < 0.4 * last["copy_wrong"]["1"]
