@@ -4,47 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models import ConfigError, PixelConfig, PixelPredictor, UnknownColourWarning, imagine
+from acvp.models import ConfigError, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel import PixelState
 from acvp.models.unet import ActionUnet
+from tests.models.small_pixel import CONFIG, PALETTE, make, window
 from tests.models.small_predictors import seeded
-
-PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
-CONFIG = PixelConfig(
-    actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
-    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), recolours=(0, 2, 1, 1, 4),
-)  # fmt: skip
-
-
-def make(config: PixelConfig = CONFIG, seed: int = 1) -> PixelPredictor:
-    """A predictor with random weights everywhere, so that action, place and past all matter."""
-    predictor = PixelPredictor(config, seeded(seed))
-    with torch.no_grad():
-        for weight in predictor.parameters():
-            weight.copy_(torch.randn(weight.shape, generator=seeded(seed)) * 0.3)
-    predictor.normaliser.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
-    return predictor.eval()
-
-
-def window(predictor: PixelPredictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """Normalised frames (B, m + K, C, H, W) of random colours of the palette, and actions (B, m + K - 1)."""
-    height, width, _ = predictor.config.frame
-    times = predictor.context + predict
-    classes = torch.randint(0, len(PALETTE), (rows, times, height, width), generator=seeded(seed))
-    frames = predictor.normaliser.to_float(predictor.colours.pixels(classes))
-    return frames, torch.randint(0, 3, (rows, times - 1), generator=seeded(seed))
 
 
 @given(st.sets(st.tuples(*[st.integers(0, 255)] * 3), min_size=1, max_size=256), st.integers(0, 2**31))
@@ -223,84 +197,6 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     predictor.every_option = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
     assert 0 < some < weighed[-1]
-
-
-def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
-    """Each colour in a share of all places, and the first everywhere: no pixel is left without any."""
-    height, width, _ = predictor.config.frame
-    places = np.random.default_rng(7).random((len(PALETTE), height, width)) < share
-    places[0] = True
-    return places
-
-
-@pytest.mark.parametrize("every_option", [False, True])
-def test_a_colour_is_predicted_only_where_it_can_be(every_option: bool) -> None:
-    predictor = make()
-    frames, actions = window(predictor, 3)
-    state, free = predictor.observe(frames[:, :3]), predictor.observe(frames[:, :3])
-    places = some_places(predictor, 0.4)
-    predictor.every_option = every_option
-    differs = False
-    for step in range(3):
-        _, free = predictor.predict(free, actions[:, 2 + step])
-        predictor.set_possible(places)
-        _, state = predictor.predict(state, actions[:, 2 + step])
-        predictor.set_possible(np.ones_like(places))
-        chosen = state.classes[:, 1].numpy()
-        rows, columns = np.indices(chosen.shape[1:])
-        assert places[chosen, rows, columns].all()  # whatever was there before: what cannot be is mended
-        differs |= not torch.equal(free.classes, state.classes)
-    assert differs
-
-
-def test_both_ways_of_choosing_know_where_colours_can_be() -> None:
-    predictor = make(replace(CONFIG, frame=(33, 28, 3)))
-    predictor.set_possible(some_places(predictor, 0.5))
-    frames, _ = window(predictor, 1)
-    quick = predictor.predict_all(predictor.observe(frames))
-    predictor.every_option = True
-    assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
-
-
-def test_where_colours_can_be_is_saved_and_loaded() -> None:
-    predictor = make()
-    assert predictor.impossible is None
-    predictor.set_possible(some_places(predictor, 0.5))
-    again = predictor_from_files(predictor_files(predictor))
-    assert isinstance(again, PixelPredictor)
-    assert again.impossible is not None
-    assert predictor.impossible is not None
-    assert torch.equal(again.impossible, predictor.impossible)
-    free = make()
-    assert "possible" not in free.state_dict()  # as in files of before there was such a thing
-    again.load_state_dict(free.state_dict())
-    assert again.impossible is None
-    weights = predictor.state_dict()
-    weights["possible"] = weights["possible"].float()
-    with pytest.raises(ConfigError, match=r"possible is torch\.float32"):
-        again.load_state_dict(weights)
-    with pytest.raises(ConfigError, match="places have shape"):
-        predictor.set_possible(np.zeros((2, 3, 4), np.bool_))
-
-
-def test_a_draw_too_is_of_what_can_be() -> None:
-    predictor = make()
-    places = some_places(predictor, 0.4)
-    predictor.set_possible(places)
-    predictor.sample(temperature=1e6)  # nearly all alike
-    frames, actions = window(predictor, 1)
-    chosen = predictor.predict(predictor.observe(frames[:, :3]), actions[:, 2])[1].classes[:, 1].numpy()
-    rows, columns = np.indices(chosen.shape[1:])
-    assert places[chosen, rows, columns].all()
-    assert len(np.unique(chosen)) > 1
-
-
-def test_what_cannot_be_is_learned_too() -> None:
-    predictor = make().train()
-    frames, actions = window(predictor, 1)
-    free = predictor(frames, actions, predict=1, feed_back=False).frame_loss
-    predictor.set_possible(some_places(predictor, 0.4))
-    assert torch.equal(predictor(frames, actions, predict=1, feed_back=False).frame_loss, free)
 
 
 def test_the_loss_makes_no_subnormal_numbers() -> None:
