@@ -95,6 +95,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, every still cell": lambda r: pixel(r, still=1),
     "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
     "pixel, any colour anywhere": lambda r: pixel(r, by_place=False),
+    "pixel, outcome by places alone": lambda r: pixel(r, events=0),
     "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
     "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),

@@ -115,7 +115,7 @@ def test_the_recurrent_first_phase_sees_20_real_frames() -> None:
 
 
 @given(st.tuples(st.integers(1, 300), st.integers(1, 300)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_frame_size_has_a_network(size: tuple[int, int]) -> None:
     kernels, pads, strides = derived_stack(size)
     after = stack_sizes(size, kernels, pads, strides)[-1]  # refuses a stack without an exact mirror

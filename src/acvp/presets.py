@@ -114,7 +114,7 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
 
 def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
     """Return half an hour for the pixel-exact predictor: one step ahead, always from real frames."""
-    predictor = PixelConfig(frame=frame, cell=_cell(frame), round_edges=True, by_place=True, **options)
+    predictor = PixelConfig(frame=frame, cell=_cell(frame), round_edges=True, by_place=True, events=16, **options)
     phase = Phase(
         predict=4, context=predictor.context, batch_size=2, feed_back=False, lr=2e-3, minutes=30.0, warmup=50,
         rare_share=0.5, event_share=0.15, outcome_weight=10.0, anneal=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acvp.analysis.emulator import emulate
@@ -39,7 +39,6 @@ def test_the_fewest_factors_that_hold_a_share() -> None:
     assert variance_curve(factors, 5) == pytest.approx(np.array([0, 4, 5, 5.25, 5.25]) / 5.25)
 
 
-@settings(deadline=None)
 @given(st.floats(0.01, 0.99), st.integers(0, 99))
 def test_one_factor_fewer_would_not_do(share: float, seed: int) -> None:
     factors = np.random.default_rng(seed).normal(size=(30, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ale_py
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acvp.analysis.movements import label, opposite_pairs, ordered, parse, same_direction_pairs
@@ -39,7 +39,6 @@ def test_order_is_by_movement() -> None:
     assert names[ordered(names)[-1]] == "jump"
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([*ATARI, "jump", "turn left"]), unique=True, min_size=1))
 def test_order_keeps_every_action(names: list[str]) -> None:
     assert sorted(ordered(names)) == list(range(len(names)))

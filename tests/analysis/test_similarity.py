@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -48,7 +48,6 @@ def test_p_of_nothing_is_large() -> None:
     assert np.mean([p <= 0.1 for p in found]) < 0.2
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, (6, 4), elements=floats), arrays(np.float64, (6, 1), elements=floats))
 def test_a_bias_does_not_change_centred_factors(
     factors: np.ndarray[tuple[int, int], np.dtype[np.float64]], bias: np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -56,7 +55,6 @@ def test_a_bias_does_not_change_centred_factors(
     assert np.allclose(centred(factors + bias), centred(factors), atol=1e-6)
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, (6, 4), elements=floats))
 def test_cosines_are_cosines(factors: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
     similarity = cosines(factors)

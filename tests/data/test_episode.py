@@ -27,7 +27,7 @@ def frames_of(seed: int, count: int, colors: int, late: int) -> np.ndarray:
     return frames
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(1, 70),

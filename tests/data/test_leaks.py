@@ -103,7 +103,7 @@ plays = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 45)), min_size=2, m
 """Per episode: which of ten plays it is of, and how many of its frames it has."""
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(plays=plays, fraction=st.floats(0.01, 0.99), seed=st.integers(0, 2**31))
 def test_any_split_is_disjoint_whole_and_repeatable(plays: list[tuple[int, int]], fraction: float, seed: int) -> None:
     made = {name: play(np.random.default_rng(name), 45) for name, _ in plays}

@@ -20,7 +20,7 @@ def answers(batch: WindowBatch) -> list[list[tuple[int, int]]]:
     return [[read_answer(frame) for frame in window] for window in colorize(batch.frames, batch.palette)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(1, 50), min_size=1, max_size=6),
     terminated=st.booleans(),

@@ -24,7 +24,7 @@ def layers(draw: st.DrawFn) -> tuple[Deconvolution, Tensor]:
     return layer, torch.randn(size, generator=seeded(seed), dtype=torch.float64)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layers())
 def test_sub_pixel_equals_transposed(case: tuple[Deconvolution, Tensor]) -> None:
     layer, x = case
@@ -34,7 +34,7 @@ def test_sub_pixel_equals_transposed(case: tuple[Deconvolution, Tensor]) -> None
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(layers(), st.sampled_from([0, 16]))
 def test_gradients_are_those_of_the_transposed_form(case: tuple[Deconvolution, Tensor], sub_pixel_outputs: int) -> None:
     layer, x = case

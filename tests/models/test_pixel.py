@@ -16,6 +16,7 @@ from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel import PixelState
+from acvp.models.pixel_outcome import event_heads
 from acvp.models.unet import ActionUnet
 from tests.models.small_pixel import CONFIG, PALETTE, make, window
 from tests.models.small_predictors import seeded
@@ -274,6 +275,32 @@ def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in predictor.parameters())
 
 
+@given(st.integers(0, 11))
+def test_an_event_tells_the_same_wherever_it_is(place: int) -> None:
+    events = event_heads(CONFIG, seeded(1))
+    looked_for = 100 * events.state_dict()["0.weight"][0, :, 0, 0]  # by the first of them
+    still = torch.full((1, 6, 4, 3), 0.5)
+    there, at_first = still.clone(), still.clone()
+    there.view(6, 12)[:, place] += looked_for
+    at_first[0, :, 0, 0] += looked_for
+    torch.testing.assert_close(events(there), events(at_first))
+    assert (events(there).reward - events(still).reward).abs().max() > 1
+
+
+def test_without_events_the_outcome_is_that_of_the_places() -> None:
+    both, placed = make(), make(replace(CONFIG, events=0))
+    placed.load_state_dict({name: weight for name, weight in both.state_dict().items() if "events" not in name})
+    mixed, action = torch.rand(1, 6, 4, 3, generator=seeded(5)), torch.eye(3)[:1]
+    features, outcome = both._features(mixed, action)
+    _, alone = placed._features(mixed, action)
+    assert outcome is not None
+    assert alone is not None
+    assert both.events is not None
+    added = both.events(features)
+    torch.testing.assert_close(outcome.reward, alone.reward + added.reward)
+    torch.testing.assert_close(outcome.end, alone.end + added.end)
+
+
 def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
     predictor = PixelPredictor(
         replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)
@@ -309,6 +336,7 @@ def test_a_predictor_survives_its_files() -> None:
         ({"palette": ((0, 0),)}, "of 3 values"),
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
+        ({"events": -1}, "events is -1"),
         ({"recolours": (0, 1)}, "for each of the 5 colours"),
         ({"recolours": (0, 1, 2, 3, 5)}, "for each of the 5 colours"),
         ({"motions": ()}, "the first"),

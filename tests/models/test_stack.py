@@ -15,7 +15,7 @@ from tests.models.small_predictors import SIZES, seeded
 LAYER = st.tuples(st.integers(1, 6), st.tuples(st.integers(0, 2), st.integers(0, 2)), st.integers(1, 3))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.tuples(st.integers(1, 40), st.integers(1, 40)), st.lists(LAYER, min_size=1, max_size=3))
 def test_any_accepted_stack_gives_frames_of_its_own_size(
     size: tuple[int, int], layers: list[tuple[int, tuple[int, int], int]]

@@ -26,7 +26,7 @@ def colours(count: int, seed: int = 0) -> NDArray[np.uint8]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["few", "many", "gray"]), st.integers(0, 99)), min_size=1, max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_frames_arrive_as_they_were_sent(kinds: list[tuple[str, int]]) -> None:
     stream, reader = FrameStream(), Frames()
     few, many = colours(40), colours(400)
@@ -132,7 +132,7 @@ any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"])
 
 
 @given(st.lists(any_command, max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_order_of_commands_breaks_a_session(
     toy_session_maker: Any, commands: list[tuple[str, dict[str, Any]]]
 ) -> None:

@@ -30,14 +30,13 @@ from acvp.models.colours import Colours
 from acvp.models.layers import convolution, linear
 from acvp.models.options_loss import NO_PIXEL, options_loss
 from acvp.models.pixel_config import PixelConfig
+from acvp.models.pixel_outcome import event_heads, placed_heads
 from acvp.models.possible import make_room, packed, unpack
 from acvp.models.predictor import Predictions, Predictor, State, as_window
 from acvp.models.spoiling import spoil
-from acvp.models.transform import Outcome, OutcomeHeads
+from acvp.models.transform import Outcome
 from acvp.models.unet import ActionUnet
 
-OUTCOME_CHANNELS = 8
-"""Channels of the smallest grid that the outcome heads read, place by place."""
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
 START_ODDS = 6.0
@@ -89,7 +88,8 @@ class PixelPredictor(Predictor):
         self.copy = linear(first, config.copies, generator, bound=0.0)
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
-        self.heads = _heads(config, generator) if config.outcome_heads else None
+        self.heads = placed_heads(config, generator) if config.outcome_heads else None
+        self.events = event_heads(config, generator) if config.outcome_heads and config.events else None
         self.register_buffer("possible", None)
         self.register_buffer("impossible", None, persistent=False)
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
@@ -220,7 +220,9 @@ class PixelPredictor(Predictor):
     def _features(self, mixed: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the features (N, F, h, w) after action vectors (N, A), and the outcome."""
         features, smallest = self.unet(mixed, action)
-        return functional.relu(features), self.heads(smallest) if self.heads else None
+        features = functional.relu(features)
+        outcome = self.heads(smallest) if self.heads else None
+        return features, outcome.plus(self.events(features)) if outcome and self.events else outcome
 
     @torch.no_grad()
     def _choose(self, features: Tensor, seen: Tensor) -> Tensor:
@@ -362,19 +364,6 @@ class PixelPredictor(Predictor):
         if not (height % cell or width % cell):
             return images
         return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
-
-
-def _heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequential:
-    """Return the layers from the smallest grid to the outcome."""
-    height, width = config.grid
-    for _ in config.channels[1:]:
-        height, width = -(-height // 2), -(-width // 2)
-    return nn.Sequential(
-        convolution(config.channels[-1], OUTCOME_CHANNELS, 1, 1, (0, 0), generator),
-        nn.ReLU(),
-        nn.Flatten(),
-        OutcomeHeads(OUTCOME_CHANNELS * height * width, generator),
-    )
 
 
 def _as_rows(frames: Tensor) -> Tensor:

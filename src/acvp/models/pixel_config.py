@@ -51,6 +51,8 @@ class PixelConfig:
     """What (pixel - mean) is divided by."""
     outcome_heads: bool = True
     """Whether reward and end-of-episode logits are predicted too."""
+    events: int = 0
+    """Features of the finest grid that tell the outcome wherever they are largest, as a hit does; 0: none."""
 
     def __post_init__(self) -> None:
         require_frame(self.frame)
@@ -59,6 +61,8 @@ class PixelConfig:
         require_whole(
             actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
         )
+        if type(self.events) is not int or self.events < 0:
+            raise ConfigError(f"events is {self.events}; it must be a whole number, 0 or more")
         if not 0 <= self.spoiled <= 1:
             raise ConfigError(f"spoiled is {self.spoiled}; it is a share of the windows, 0 to 1")
         _require_motions(self.motions, self.older_motions, self.frame)

@@ -4,7 +4,7 @@ Shapes: B batch, A actions, n hidden units, F factors.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -139,6 +139,10 @@ class Outcome(NamedTuple):
     """Logits of a negative, zero and positive reward, (B, 3)."""
     end: Tensor
     """Logit of the end of the episode, (B,)."""
+
+    def plus(self, other: Self) -> Self:
+        """Return the outcome whose logits are the sums of both."""
+        return self._replace(reward=self.reward + other.reward, end=self.end + other.end)
 
 
 class OutcomeHeads(nn.Module):

@@ -57,13 +57,13 @@ def check(format: str, planned: list[Plan]) -> None:
 
 
 @pytest.mark.parametrize("format", ["authors", "npz", "video"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(planned=store_plans)
 def test_round_trip(format: str, planned: list[Plan]) -> None:
     check(format, planned)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(planned=store_plans.filter(lambda planned: any(plan.frames > 1 for plan in planned)))
 def test_minari_round_trip(planned: list[Plan]) -> None:
     check("minari", planned)
