@@ -19,6 +19,8 @@ SOURCE_COLORS = {"random": "#767676", "informed-emulator": "#0072B2", "informed-
 SOURCE_LINES = {"informed-model": (0, (3, 2))}
 """Dashes, so that a line that lies under another can be seen; all others are whole."""
 REFERENCE_LINES = {"emulator": "--", "random": ":"}
+MANY_DECADES = 300
+"""Ratio of the ends of an axis of decisions from which on only powers of ten fit under it."""
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
 """Inches of one heat map."""
 TITLE_HEIGHT = 0.5
@@ -109,17 +111,18 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
         face = ["none" if each else SOURCE_COLORS[source] for each in never]
         axes.scatter(values, height, s=16, facecolors=face, edgecolors=SOURCE_COLORS[source], linewidths=0.9)
         axes.vlines(found["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
-        median = f"{found['median']:,.0f}"
+        median = f"{'≥ ' if found['median'] >= most else ''}{found['median']:,.0f}"
         axes.text(found["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
     axes.set_title("Decisions to the first reward", color=colors["ink"], fontsize=11, loc="left")
     axes.set_yticks(range(len(body["sources"])), list(body["sources"]))
     axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_minor_locator(NullLocator())
     low, _ = axes.get_xlim()
     axes.set_xlim(low / 2, most * 1.5)
+    few = most / low < MANY_DECADES
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if few else (1,)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
     style(axes, colors)
     text = (
         f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} decisions. "
