@@ -60,6 +60,12 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
+def refuse_full(folder: Path) -> None:
+    """Refuse a folder to write into in which there is something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and not empty; choose another")
+
+
 def append_line(path: Path, line: str) -> None:
     """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was."""
     data = line.encode() + b"\n"

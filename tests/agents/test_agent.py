@@ -95,6 +95,7 @@ def test_agents_are_found_by_name_and_in_runs(tmp_path: Path, monkeypatch: pytes
 
 
 def test_agents_of_the_package_are_small_and_whole() -> None:
+    assert packaged_agents() == ["freeway", "ms_pacman", "qbert", "seaquest", "space_invaders"]
     for name in packaged_agents():
         files = {path.name: path.stat().st_size for path in (PRETRAINED / name).iterdir()}
         assert {WEIGHTS_NAME, CONFIG_NAME, CARD_NAME, "learning-curve.json", "learning-curve.png"} == files.keys()

@@ -54,6 +54,9 @@ def test_a_zip_becomes_an_agent_of_the_same_values(tmp_path: Path, capsys: pytes
     theirs = dqn.q_net(dqn.policy.obs_to_tensor(FRAMES)[0]).numpy(force=True)
     assert agent.values(FRAMES) == pytest.approx(theirs, abs=1e-6)
     assert agent.about.action_meanings == TOY_ACTIONS
+    capsys.readouterr()
+    assert main([*arguments, "--trust-pickle"]) == 2
+    assert "agent is there already and not empty; choose another" in capsys.readouterr().err
 
 
 def test_a_zip_that_is_no_such_agent_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.network import NetworkConfig
-from acvp.agents.play import play_games
+from acvp.agents.play import Play, Scores, play_games
+from acvp.agents.replay import CUT_OFF
 from acvp.agents.session import Result, train_agent
 from acvp.agents.settings import DqnSettings
 from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
@@ -161,6 +163,44 @@ def test_the_best_point_of_the_curve_is_kept(
     assert len(set(weights)) == 3
 
 
+def test_a_high_mean_that_is_not_sure_is_not_the_best_and_of_equals_the_last_is_kept(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short(evaluate_plays=2)
+    weights: list[bytes] = []
+    scores = iter([5.0, 5.0, 0.0, 14.0, 5.0, 5.0])  # 7 ± 7 in the middle
+
+    def judge(agent: Any, games: Any, **options: Any) -> Any:
+        weights.append(agent.network.head.bias.numpy(force=True).tobytes())
+        result = play_games(agent, games, **options)
+        for play in result.plays:
+            play.score = next(scores)
+        return result
+
+    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    run(tmp_path)
+    assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[2]
+
+
+def test_evaluations_take_none_of_the_minutes(
+    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that stands still but for evaluations."""
+    clock = SimpleNamespace(now=0.0)
+
+    def judge(*args: Any, **options: Any) -> Any:
+        clock.now += 1000.0
+        return play_games(*args, **options)
+
+    monkeypatch.setattr("acvp.agents.trainer.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    assert run(tmp_path).exit_code == 0
+    checkpoint = newest_good(tmp_path / "checkpoints", print)
+    assert checkpoint is not None
+    assert clock.now == 3000.0
+    assert json.loads(checkpoint.files[STATE_NAME])["position"]["seconds"] == 0.0
+
+
 @pytest.mark.parametrize("stops", [[2], [150], [40, 42, 120]], ids=str)
 def test_a_resumed_run_is_the_run_that_never_stopped(
     tmp_path: Path,
@@ -177,6 +217,14 @@ def test_a_resumed_run_is_the_run_that_never_stopped(
         assert f"stopped by SIGTERM at decision {stop} and saved; the same command goes on" in text.getvalue()
     assert run(tmp_path, text).exit_code == 0
     assert f"going on from decision {stops[-1]}" in text.getvalue()
+    assert outcome(tmp_path) == outcome(done[0])
+
+
+def test_a_stop_when_all_is_done_but_the_last_point_changes_nothing(
+    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(160, monkeypatch)
+    assert run(tmp_path).exit_code == 0
     assert outcome(tmp_path) == outcome(done[0])
 
 
@@ -260,6 +308,21 @@ def test_a_run_that_died_before_it_saved_begins_anew(
     assert outcome(tmp_path) == outcome(done[0])
 
 
+def test_after_a_kill_the_kept_agent_is_the_one_of_the_checkpoint(
+    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The better agent of a time that is forgotten, its files half written, does not outlive it."""
+    _, stopped = done
+    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "agent" / "model.safetensors").write_bytes(b"half of a lat")
+    hopeless = Scores((Play(number=0, seed=0, rng=np.random.default_rng(0), score=-1e9),))
+    monkeypatch.setattr("acvp.agents.trainer.play_games", lambda *args, **options: hopeless)
+    assert run(tmp_path).exit_code == 0  # no later point is better
+    before = newest_good(stopped / "checkpoints", print)
+    assert before is not None
+    assert (tmp_path / "agent" / "model.safetensors").read_bytes() == before.files["agent-model.safetensors"]
+
+
 def test_a_finished_run_is_left_alone(tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None]) -> None:
     shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
     before, text = outcome(tmp_path), io.StringIO()
@@ -302,7 +365,17 @@ def test_games_of_ales_vector_env_begin_anew(
     with monkeypatch.context() as patch:
         stop_at(30, patch)
         assert run(tmp_path, **options).exit_code == 128 + signal.SIGTERM
+    last_before: list[int] = []
+    learn = AcvpDqn.learn
+
+    def look_first(dqn: AcvpDqn, *args: Any, **given: Any) -> Any:
+        replay = dqn.replay_buffer
+        last_before.extend(replay.ends[(replay.added - 1) % replay.buffer_size].tolist())
+        return learn(dqn, *args, **given)
+
+    monkeypatch.setattr(AcvpDqn, "learn", look_first)
     assert run(tmp_path, **options).exit_code == 0
+    assert last_before == [CUT_OFF] * 2  # plays that begin anew do not follow the old ones
     assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
 
 

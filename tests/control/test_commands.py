@@ -163,6 +163,17 @@ def test_agents_are_told_apart() -> None:
     assert agent_fingerprint(HashAgent()) == agent_fingerprint(HashAgent()) != agent_fingerprint(Other())
 
 
+def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
+    class Other(HashAgent):
+        def values(self, frames: Any) -> Any:
+            return -super().values(frames)
+
+    again = Stages()
+    control_runs(control(tmp_path), load_oracle, load_agent, Stages())
+    control_runs(control(tmp_path), load_oracle, lambda name: Other(), again)
+    assert again.names == ["emulator", "oracle, n = 1", "oracle, n = 4"]  # random plays need no agent
+
+
 def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
     stranger = HashAgent(about=HashAgent.About(TRAIL, ("NOOP", "UP")))
     with pytest.raises(UserError, match="agent hash plays acvp-tests/Trail-v0 with 2 actions"):
@@ -203,6 +214,23 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
     more = explored(tmp_path, seeds=4)
     explore_sources(more, load_oracle, again)
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
+
+
+@pytest.mark.parametrize("change", [{"delta": 3}, {"memory": 7}, {"sigma": 2.0}, {"look_ahead": 2}, {}], ids=str)
+def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Another kernel, look-ahead or predictor, in the same folder; what random does depends on none of them."""
+
+    def load(path: Path) -> Predictor:
+        oracle = TrailOracle(context=2)
+        oracle.normaliser.mean.add_(float(not change))  # other weights
+        return oracle
+
+    explore_sources(explored(tmp_path), load_oracle, Stages())
+    again, once_more = Stages(), Stages()
+    explore_sources(explored(tmp_path, **change), load, again)
+    assert again.names == [f"informed-model, seed {seed}" for seed in range(3)]
+    explore_sources(explored(tmp_path, **change), load, once_more)
+    assert once_more.names == []
 
 
 def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:

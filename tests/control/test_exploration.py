@@ -75,6 +75,13 @@ def test_every_play_has_a_memory_of_its_own() -> None:
     assert informed.explore(np.array([1, 0])).tolist() == [0, 1]
 
 
+def test_the_memory_goes_on_when_a_play_ends() -> None:
+    informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
+    informed.see(gray(10)[..., None], BEGINS)
+    informed.see(gray(30)[..., None], BEGINS)
+    assert set(informed.explore(np.zeros(40, np.int64)).tolist()) == {1}
+
+
 def test_a_coin_for_each_play() -> None:
     plays = 60
     informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
@@ -172,6 +179,8 @@ def test_what_was_only_seen_is_not_lost_when_it_goes_on_later(toy: EpisodeStore)
     for time, frame in enumerate(frames[:5]):
         first.see(frame, np.array([time == 0]))
     second.restore(first.state())
+    seen = [each.source._history.frames for each in (first, second)]  # type: ignore[attr-defined]
+    assert np.array_equal(seen[0], seen[1])
     for frame in frames[5:]:
         for each in (first, second):
             each.see(frame, GOES_ON)
@@ -212,6 +221,25 @@ def test_informed_exploration_gets_around_more_than_random() -> None:
         for name, make in ways.items():
             cells[name] = [far_and_wide(game, make(game, s), s) for s in range(4)]
     assert np.mean(cells["informed"]) > 1.25 * np.mean(cells["random"])
+
+
+STAY, ON, BACK = range(3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("way", "found"), [([ON] * 4, 4), ([BACK] * 5 + [ON] * 9, 14), ([STAY] * 6, None)])
+def test_decisions_to_the_first_reward_by_hand(way: list[int], found: int | None, seed: int) -> None:
+    """Nine is four cells away; coming to 0 costs one, which is no reward; waiting at the start does not count."""
+
+    class Scripted(RandomExplorer):
+        def explore(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.array([script.pop(0)])
+
+    script = list(way)
+    route = Route(max_decisions=len(way), map_decisions=0, noops=3)
+    with make_game(TRAIL) as game:
+        expedition = explore(game, Scripted(3, seed=0), route, seed=seed)
+    assert (expedition.first_reward, expedition.decisions) == (found, len(way))
 
 
 def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:

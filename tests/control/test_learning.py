@@ -164,6 +164,29 @@ def test_an_agent_learns_in_an_imagined_game_only(
         imagine(tmp_path / "run", trail, weights="others")
 
 
+def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
+    tmp_path: Path, trail: EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: dict[str, list[int]] = {"imagined": [], "real": []}
+
+    def play(*args: Any, **options: Any) -> Scores:
+        scores = play_games(*args, **options)
+        lengths["real"] += [len(each.actions) for each in scores.plays]
+        return scores
+
+    make = session._begin
+
+    def begin(config: Any, run: Any, settings: Any, env: Any, weights: Any) -> None:
+        lengths["imagined"].append(env._imagined.max_steps)
+        make(config, run, settings, env, weights)
+
+    monkeypatch.setattr(trainer, "play_games", play)
+    monkeypatch.setattr(session, "_begin", begin)
+    assert imagine(tmp_path / "run", trail, max_steps=5) == 0
+    assert lengths["imagined"] == [5]
+    assert lengths["real"] == [10, 10]  # as many as the curve's plays have here
+
+
 def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     config = AgentTrainConfig(env_id=SMALL_TOY, exploration="informed-emulator", delta=7, look_ahead=3)
     make = informed_strategy(config, lambda path: TrailOracle())

@@ -77,6 +77,20 @@ def test_fast_and_plain_agree(seed: int, sizes: tuple[int, int, int], delta: int
     assert memory.visit_frequency(frames[:actions]) == pytest.approx(plain, rel=1e-12)
 
 
+@given(st.permutations(range(20)), st.integers(0, 2**31))
+def test_the_order_of_memories_changes_nothing(order: list[int], seed: int) -> None:
+    """Not the last bit: candidates of equal visits must tie, also after a stop, when the ring begins anew."""
+    rng = np.random.default_rng(seed)
+    frames = rng.integers(0, 3, size=(20, 300)).astype(np.uint8)
+    candidates = rng.integers(0, 3, size=(4, 300)).astype(np.uint8)
+    memories = [TrajectoryMemory(KernelConfig(memory=20, delta=0)) for _ in range(2)]
+    for each, other in zip(range(20), order, strict=True):
+        memories[0].add(frames[each])
+        memories[1].add(frames[other])
+    first, second = (memory.visit_frequency(candidates).tolist() for memory in memories)
+    assert first == second
+
+
 def test_large_frames_do_not_overflow_the_count() -> None:
     config = KernelConfig(delta=0, sigma=1e5)
     dark, light = np.zeros((1, 70_000), np.uint8), np.full((1, 70_000), 255, np.uint8)

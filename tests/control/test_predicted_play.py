@@ -99,6 +99,23 @@ def test_predictions_are_grounded_in_the_last_real_frames() -> None:
         assert np.array_equal(given[0], wanted[first : first + 3])
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+def test_epsilon_is_the_share_of_random_actions(epsilon: float) -> None:
+    class Always(RandomPlayer):
+        def act(self, frames: NDArray[np.uint8]) -> NDArray[np.int64]:
+            return np.ones(len(frames), np.int64)
+
+    class Watching(TrueSight):
+        def see(self, actions: NDArray[np.int64], frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+            taken.extend(actions.tolist())
+            return super().see(actions, frames)
+
+    taken: list[int] = []
+    play(games(40), Always(3), Watching(), epsilon=epsilon, seed=5)
+    shares = np.bincount(taken, minlength=3) / len(taken)
+    assert shares == pytest.approx([epsilon / 3, 1 - 2 * epsilon / 3, epsilon / 3], abs=0.05 if epsilon else 0)
+
+
 def test_random_plays_follow_from_their_seed() -> None:
     first, again, other = (play(games(6), RandomPlayer(3), TrueSight(), epsilon=1.0, seed=s) for s in (1, 1, 2))
     assert first == again

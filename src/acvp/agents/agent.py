@@ -8,6 +8,7 @@ Shapes: B plays, A actions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -71,10 +72,7 @@ class Agent:
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Write the agent: weights, configuration, card; `half` rounds the weights on disk to 16 bits."""
-        make_folder(folder)
-        files = agent_files(self.network, self.about, half=half)
-        for name in (*(files.keys() - {LAST_WRITTEN}), LAST_WRITTEN):
-            write_atomic(folder / name, files[name])
+        write_files(folder, agent_files(self.network, self.about, half=half))
 
     def __repr__(self) -> str:
         return f"<agent of {self.about.env_id}, actions {' '.join(self.about.action_meanings)}>"
@@ -93,6 +91,13 @@ def load_agent(name_or_path: str | Path) -> Agent:
         return Agent(*agent_from_files(files))
     except AgentError as error:
         raise AgentError(f"{folder}: {error}") from error
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of an agent."""
+    make_folder(folder)
+    for name in sorted(files, key=lambda name: name == LAST_WRITTEN):
+        write_atomic(folder / name, files[name])
 
 
 def packaged_agents() -> list[str]:

@@ -144,6 +144,8 @@ class AgentImportConfig:
     """New folder."""
     trust_pickle: bool = False
     """Needed: reading such a zip runs whatever code is in it. Say so only if you trust where it comes from."""
+    import_module: Annotated[str | None, arg(name="import")] = None
+    """Module to import first, where the game comes from one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
-from acvp.agents.agent import OF_A_RUN, load_agent
+from acvp.agents.agent import OF_A_RUN, load_agent, write_files
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.curve import write_curve
 from acvp.agents.display import Display
@@ -20,7 +20,7 @@ from acvp.agents.exploration import Exploration, RandomExploration, StickyRandom
 from acvp.agents.log import AgentLog
 from acvp.agents.network import SIDE
 from acvp.agents.settings import DqnSettings, make_settings
-from acvp.agents.snapshot import Position, restore
+from acvp.agents.snapshot import Position, kept_agent, restore
 from acvp.agents.trainer import AgentTrainer
 from acvp.agents.vector import AleVecEnv, GameVecEnv, PlayVecEnv
 from acvp.checkpoint import forget_after, newest_good
@@ -141,7 +141,7 @@ def _games(
                 make_game(config.env_id, max_steps=max_steps, import_module=config.import_module)
             )
 
-        first = make(config.max_steps)
+        first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
         judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
         env: PlayVecEnv
@@ -198,6 +198,8 @@ def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -
     if checkpoint is None:
         return Position()
     position = restore(checkpoint, dqn, env)
+    if kept := kept_agent(checkpoint):
+        write_files(run.path / OF_A_RUN, kept)
     forget_after(run.checkpoints, checkpoint.step)
     display.say(f"going on from decision {checkpoint.step:,}")
     return position

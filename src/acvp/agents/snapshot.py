@@ -3,6 +3,7 @@
 state.json            counters, scores, settings
 state.safetensors     networks, optimiser, exploration, games and what the agent saw last
 replay.safetensors    the replay, where it is to be kept
+agent-…               the best agent so far: after a kill, the one of the run's folder may be of a time that never was
 
 What is random follows from the seed and counters, so no generator's state is kept.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +36,7 @@ from acvp.checkpoint import (
 T = TypeVar("T")
 
 STATE_NAME, TENSORS_NAME, REPLAY_NAME = "state.json", "state.safetensors", "replay.safetensors"
+AGENT_PREFIX = "agent-"
 COUNTERS = ("num_timesteps", "_n_calls", "_n_updates", "_episode_num", "exploration_rate")
 """Stable-Baselines3's own, by its names."""
 
@@ -52,8 +55,8 @@ class Position:
     """Scores (r) and decisions (l) of the last plays."""
 
 
-def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, *, replay: bool) -> dict[str, bytes]:
-    """Return the files of a checkpoint."""
+def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, agent: Path, *, replay: bool) -> dict[str, bytes]:
+    """Return the files of a checkpoint; `agent` is the folder of the best agent so far."""
     position.finished = [{"r": float(one["r"]), "l": int(one["l"])} for one in dqn.ep_info_buffer or ()]
     state = {
         "position": asdict(position),
@@ -69,7 +72,14 @@ def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, *, replay: bool)
         arrays |= {f"games.{number}": np.frombuffer(moment, np.uint8) for number, moment in enumerate(env.save())}
         arrays["stacks.frames"] = env.stacks.frames
     files = {STATE_NAME: json.dumps(state, indent=1).encode(), TENSORS_NAME: to_bytes(tensors | _tensors(arrays))}
+    files |= {f"{AGENT_PREFIX}{path.name}": path.read_bytes() for path in agent.glob("[!.]*")}
     return files | ({REPLAY_NAME: to_bytes(_tensors(replay_arrays(dqn.replay_buffer)))} if replay else {})
+
+
+def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
+    """Return the files of the best agent at the time of the checkpoint."""
+    files = checkpoint.files.items()
+    return {name.removeprefix(AGENT_PREFIX): data for name, data in files if name.startswith(AGENT_PREFIX)}
 
 
 def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> Position:

@@ -94,14 +94,19 @@ class AgentTrainer:
             raise StoppedError(self.stop.number)
 
     def _look_after(self) -> bool:
-        """Log, evaluate and save what is due; return whether to stop."""
+        """Log, evaluate and save what is due; return whether to stop.
+
+        A stop that comes when the budget is used up already comes too late: the last point of the curve is still made.
+        """
         self.decisions = self.dqn.num_timesteps
         self._tick()
         self._log_if_due()
-        while not self.stop.number and self.position.evaluations <= self.progress * self.settings.evaluations:
+        self.over = self.progress >= 1.0
+        while self.position.evaluations <= self.progress * self.settings.evaluations:
+            if self.stop.number and not self.over:
+                break
             self._evaluate()
         stopping = bool(self.stop.number)
-        self.over = self.progress >= 1.0 and not stopping
         due = time.monotonic() - self._saved >= 60 * self.options.save_minutes
         if self.over or due or stopping:
             self.save()
@@ -161,7 +166,7 @@ class AgentTrainer:
 
     def save(self) -> None:
         """Write a checkpoint and prune older ones."""
-        files = to_files(self.dqn, self.env, self.position, replay=self.options.save_replay)
+        files = to_files(self.dqn, self.env, self.position, self.run.path / OF_A_RUN, replay=self.options.save_replay)
         save_checkpoint(self.run.checkpoints, self.decisions, files)
         prune(self.run.checkpoints, KEPT)
         self._saved = time.monotonic()

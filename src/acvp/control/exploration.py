@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.control.memory import KernelConfig, TrajectoryMemory, least_visited
+from acvp.control.memory import KernelConfig, TrajectoryMemory, least_visited, total
 from acvp.control.sources import EmulatorSource, FutureSource, ModelSource, Rows
 from acvp.control.viewing import Pixels, agent_view
 from acvp.envs import Game
@@ -98,8 +98,7 @@ class InformedExploration:
         """Return n_D (A,) of the futures (A, L, 84, 84) of one play."""
         actions, steps = futures.shape[:2]
         visits = self._memories[row].visit_frequency(futures.reshape(actions * steps, *futures.shape[2:]))
-        summed: NDArray[np.float64] = visits.reshape(actions, steps).sum(1)
-        return summed
+        return total(visits.reshape(actions, steps))
 
     def _rng(self, purpose: str) -> np.random.Generator:
         return generator(f"informed exploration, {purpose}", self.seed, self._decisions)

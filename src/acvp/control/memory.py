@@ -89,8 +89,13 @@ class TrajectoryMemory:
         if self._frames is None:
             return np.zeros(len(candidates))
         flat = candidates.reshape(len(candidates), -1)
-        visits: Floats = similarity(flat, self._frames[: len(self)], self.config).sum(1)  # equation 7, left
-        return visits
+        return total(similarity(flat, self._frames[: len(self)], self.config))  # equation 7, left
+
+
+def total(values: Floats) -> Floats:
+    """Return the sums (A,) of rows (A, n): in order of size, so that rows of the same values have the same sum."""
+    summed: Floats = np.sort(values, 1).sum(1)
+    return summed
 
 
 def least_visited(visits: Floats, rng: np.random.Generator) -> int:

@@ -51,7 +51,10 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
     subjects = [as_subject(path, load(path), config.device) for path in config.runs]
     with ExitStack() as stack:
         games = [
-            stack.enter_context(make_game(agent.about.env_id, max_steps=config.max_steps)) for _ in range(config.plays)
+            stack.enter_context(
+                make_game(agent.about.env_id, max_steps=config.max_steps, import_module=config.import_module)
+            )
+            for _ in range(config.plays)
         ]
         _check(config, agent, subjects, games[0])
         make_folder(out)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from acvp.data.policies import sticky_random_policy
 from acvp.data.store import EpisodeStore
-from acvp.durable import make_folder, write_atomic
+from acvp.durable import make_folder, refuse_full, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.subjects import Subject
 from acvp.play.cast import DEFAULT, Cast, about, gather
@@ -34,7 +34,8 @@ Frames = NDArray[np.uint8]
 def export(config: PredictorExportConfig) -> Iterator[str]:
     """Write what a configuration asks for, and tell what was written."""
     for folder in (config.onnx, config.web):
-        _refuse_full(folder)
+        if folder is not None:
+            refuse_full(folder)
     cast = _cast(config)
     subject = cast.get(cast.first)
     graphs = to_graphs(subject.predictor)
@@ -110,11 +111,6 @@ def _played(stage: Stage, context: int, seed: int) -> Frames:
 
 def _cast(config: PredictorExportConfig) -> Cast:
     return gather((config.run,), ()) if config.run is not None else gather((), (config.pretrained or DEFAULT,))
-
-
-def _refuse_full(folder: Path | None) -> None:
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already and not an empty folder: choose another")
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from acvp.data.chunks import CHUNK_FRAMES
 from acvp.data.episode import Episode
-from acvp.durable import sync_folder
+from acvp.durable import refuse_full, sync_folder
 from acvp.errors import UserError
 
 PIECE_FRAMES = 4 * CHUNK_FRAMES
@@ -23,8 +23,7 @@ PIECE_FRAMES = 4 * CHUNK_FRAMES
 def new_folder(out: Path) -> Iterator[Path]:
     """A hidden folder to write into that gets the name `out` when all is written, and vanishes when something fails."""
     out = out.resolve()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is there already and not empty; choose another --out")
+    refuse_full(out)
     partial = out.with_name(f".{out.name}.partial")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
