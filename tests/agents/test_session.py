@@ -144,42 +144,36 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert "finished at decision 160" in said
 
 
+@pytest.mark.parametrize(
+    ("plays", "scores", "kept"),
+    [
+        (1, (1.0, 5.0, 3.0), 1),
+        (2, (5.0, 5.0, 0.0, 14.0, 5.0, 5.0), 2),  # 7 ± 7 in the middle is not sure; of equals, the last
+    ],
+)
 def test_the_best_point_of_the_curve_is_kept(
-    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    short: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    plays: int,
+    scores: tuple[float, ...],
+    kept: int,
 ) -> None:
+    short(evaluate_plays=plays)
     weights: list[bytes] = []
-    scores = iter([1.0, 5.0, 3.0])
+    left = iter(scores)
 
     def judge(agent: Any, games: Any, **options: Any) -> Any:
         weights.append(agent.network.head.bias.numpy(force=True).tobytes())
         result = play_games(agent, games, **options)
         for play in result.plays:
-            play.score = next(scores)
+            play.score = next(left)
         return result
 
     monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
     run(tmp_path)
-    assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[1]
+    assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[kept]
     assert len(set(weights)) == 3
-
-
-def test_a_high_mean_that_is_not_sure_is_not_the_best_and_of_equals_the_last_is_kept(
-    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short(evaluate_plays=2)
-    weights: list[bytes] = []
-    scores = iter([5.0, 5.0, 0.0, 14.0, 5.0, 5.0])  # 7 ± 7 in the middle
-
-    def judge(agent: Any, games: Any, **options: Any) -> Any:
-        weights.append(agent.network.head.bias.numpy(force=True).tobytes())
-        result = play_games(agent, games, **options)
-        for play in result.plays:
-            play.score = next(scores)
-        return result
-
-    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
-    run(tmp_path)
-    assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[2]
 
 
 def test_evaluations_take_none_of_the_minutes(
