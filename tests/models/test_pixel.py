@@ -14,7 +14,7 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.options_loss import NO_PIXEL, options_loss
+from acvp.models.options_loss import NO_PIXEL, SMALLEST, options_loss
 from acvp.models.pixel import PixelState
 from acvp.models.pixel_outcome import event_heads
 from acvp.models.unet import ActionUnet
@@ -218,14 +218,19 @@ def test_the_loss_has_the_gradient_that_it_says() -> None:
     assert torch.autograd.gradcheck(lambda o, m: options_loss(o, m, moved, wanted), (own, motion))
 
 
-def test_the_loss_bears_logits_that_no_exponential_does() -> None:
+@pytest.mark.parametrize("motion", [30.0, 300.0])
+def test_the_loss_bears_logits_that_no_exponential_does(motion: float) -> None:
     own = torch.tensor([[[500.0, -500.0]]], requires_grad=True)
-    motion = torch.tensor([[300.0, -300.0]], requires_grad=True)
+    motions = torch.tensor([[motion, -motion]], requires_grad=True)
     moved = torch.tensor([[[1, 0]]])
-    for wanted, expected in ((0, 0.0), (1, 700.0)):
-        loss = options_loss(own, motion, moved, torch.tensor([[wanted]]))
-        torch.testing.assert_close(loss, torch.tensor([expected]))
-        assert all(each.isfinite().all() for each in torch.autograd.grad(loss.sum(), (own, motion)))
+    for wanted, expected in ((0, 0.0), (1, 1000.0 - motion)):
+        loss = options_loss(own, motions, moved, torch.tensor([[wanted]]))
+        if motion < -SMALLEST:  # beyond, what is less likely than all motions is taken for likelier than it is
+            torch.testing.assert_close(loss, torch.tensor([expected]), atol=1e-4, rtol=1e-6)
+        of_own, of_motions = torch.autograd.grad(loss.sum(), (own, motions))
+        assert of_own.isfinite().all()
+        assert of_motions.isfinite().all()
+        assert of_own[0, 0, wanted] <= 0 <= of_own[0, 0, 1 - wanted]
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:

@@ -12,8 +12,9 @@ from torch.autograd.function import once_differentiable
 NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 
-SMALLEST = -60.0
-"""Logarithm of the smallest probability."""
+SMALLEST = -40.0
+"""Logarithm of the smallest weight of a colour and of a motion: the product of two is no subnormal number, with which a
+CPU takes twenty times as long."""
 
 
 def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
@@ -28,35 +29,32 @@ def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> 
 class _OptionsLoss(torch.autograd.Function):
     """A colour may be chosen or copied, and its probabilities add up.
 
-    A colour's options are its own, o, and for each motion that brings it, o + m. With Z = Σ e^o + Σ e^(o + m) the
-    wanted colour has probability e^o (1 + Σ e^m) / Z, the sum in brackets over the motions that bring it. The gradient
-    is worked out along with the loss, in place, in fewer passes than autograd takes.
+    A colour's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
+    motions that bring it, a colour has probability e^o w / Z, where Z = Σ e^o w over all colours. The gradient is
+    worked out along with the loss, in fewer passes over memory than autograd takes.
     """
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
         """Return the loss, and keep its gradient."""
         colours = own.shape[2]
-        real = wanted != NO_PIXEL
-        at = wanted.clamp(min=0)[..., None]
-        source = moved.clamp(max=colours - 1)
-        right = own.gather(2, at)
-        copied = own.gather(2, source).add_(motion[:, None]).masked_fill_(moved == colours, -torch.inf)
-        highest = torch.maximum(own.amax(2, keepdim=True), copied.amax(2, keepdim=True))
-        share, copied = (_exp_(each) for each in (own - highest, copied.sub_(highest)))
-        total = share.sum(2, keepdim=True) + copied.sum(2, keepdim=True)  # Z, over e^highest
-        brings = motion[:, None].expand_as(copied).masked_fill(moved != at, -torch.inf)
-        top = brings.amax(2, keepdim=True).clamp_(min=0)
-        brings = _exp_(brings.sub_(top))
-        bracket = brings.sum(2, keepdim=True) + (-top).exp()  # over e^top
-        loss = total.log() + highest - right - bracket.log() - top
-        share, copied = (part.mul_(real[..., None] / total) for part in (share, copied))
-        brings = brings.mul_(real[..., None] / bracket)
-        of_motion = copied.sum(1) - brings.sum(1)
-        share.scatter_add_(2, source, copied)
-        share.scatter_add_(2, at, -real[..., None].to(share.dtype))
-        ctx.save_for_backward(share, of_motion)
-        return loss[..., 0].where(real, 0.0).sum(1)
+        real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
+        top = motion.amax(1, keepdim=True).clamp_(min=0)
+        likely, alone = _exp(motion - top), _exp(-top)  # e^m and 1, over e^top
+        ways = alone[..., None].repeat(1, own.shape[1], colours + 1)  # one colour more, for what comes from outside
+        ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colours]  # w
+        highest = own.amax(2, keepdim=True)
+        chosen = _exp(own - highest)
+        share = chosen * ways
+        total = share.sum(2, keepdim=True)  # Z, over e^highest
+        right = ways.gather(2, at)
+        loss = total.log() + highest - own.gather(2, at) - right.log()
+        share.mul_(real / total).scatter_add_(2, at, -real.to(share.dtype))
+        each_way = share.new_zeros(*share.shape[:2], colours + 1)  # what one more way to a colour changes
+        torch.mul(chosen, real / total, out=each_way[..., :colours])
+        each_way.scatter_add_(2, at, -(real / right))
+        ctx.save_for_backward(share, each_way.gather(2, moved).sum(1) * likely)
+        return loss.where(real, 0.0).sum((1, 2))
 
     @staticmethod
     @once_differentiable
@@ -67,8 +65,6 @@ class _OptionsLoss(torch.autograd.Function):
         return of_own * gradient[:, None, None], of_motion * gradient[:, None], None, None
 
 
-def _exp_(logits: Tensor) -> Tensor:
-    """Return e^logits in place; what is too small to count is kept above the subnormal numbers, with which a product of
-    matrices takes twenty times as long.
-    """
+def _exp(logits: Tensor) -> Tensor:
+    """Return e^logits, in place."""
     return logits.clamp_(min=SMALLEST).exp_()

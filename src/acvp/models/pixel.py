@@ -39,6 +39,8 @@ from acvp.models.unet import ActionUnet
 
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
+CELLS_AT_ONCE = 128
+"""Cells whose options are weighed together: few enough to stay in a processor's cache."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its colour."""
 
@@ -249,7 +251,8 @@ class PixelPredictor(Predictor):
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
         cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
-        moved, colours = self._moved(seen[None], torch.zeros_like(cell), cell, pixel), own.shape[2]  # (n, S)
+        moved = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel)  # (n, S)
+        colours = own.shape[2]
         first = (cell * now.shape[1] + pixel) * colours
         copied = own.flatten()[first[:, None] + moved.clamp(max=colours - 1)] + motion[cell]
         best, way = copied.masked_fill_(moved == colours, -torch.inf).max(1)
@@ -267,7 +270,8 @@ class PixelPredictor(Predictor):
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
         if self.impossible is not None:
             own = own.masked_fill(self.impossible[cells % count], -torch.inf)
-        moved, colours = self._moved_cells(seen, cells // count, cells % count), own.shape[2]  # (N·h·w, q, S)
+        moved = self._moved_cells(self._bordered(seen), cells // count, cells % count)  # (N·h·w, q, S)
+        colours = own.shape[2]
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
         if self.temperature:
@@ -296,35 +300,42 @@ class PixelPredictor(Predictor):
         number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
         row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
         weight = torch.where(live[row, cell], 1.0, float(still))
-        moved = self._moved_cells(seen, row, cell)  # (n, q, S)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
-        own = self.head(rows).float().unflatten(1, (moved.shape[1], -1))
-        each = options_loss(own, self.copy(rows).float(), moved, after[row, cell])  # (n,)
-        return (each * weight).sum() / len(features)
+        own = self.head(rows).float().unflatten(1, (before.shape[2], -1))
+        parts = [each.split(CELLS_AT_ONCE) for each in (row, cell, own, self.copy(rows).float(), after[row, cell])]
+        bordered, losses = self._bordered(seen), []
+        for in_row, in_cell, colour, motion, wanted in zip(*parts, strict=True):
+            losses.append(options_loss(colour, motion, self._moved_cells(bordered, in_row, in_cell), wanted))
+        return (torch.cat(losses) * weight).sum() / len(features)
 
-    def _moved_cells(self, seen: Tensor, row: Tensor, cell: Tensor) -> Tensor:
+    def _bordered(self, seen: Tensor) -> Tensor:
+        """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is none."""
+        ways = self.pixel_config.motions + self.pixel_config.older_motions
+        border, none = max(abs(way) for motion in ways for way in motion), len(self.pixel_config.palette)
+        return functional.pad(self._padded(seen, none), (border,) * 4, value=none)
+
+    def _moved_cells(self, bordered: Tensor, row: Tensor, cell: Tensor) -> Tensor:
         """Return what each motion brings to all pixels of cells (n,) of rows (n,), (n, q, S)."""
-        pixels = torch.arange(self.pixel_config.cell**2, device=seen.device)
-        return self._moved(seen, row[:, None], cell[:, None], pixels)
+        pixels = torch.arange(self.pixel_config.cell**2, device=bordered.device)
+        return self._moved(bordered, row[:, None], cell[:, None], pixels)
 
-    def _moved(self, seen: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
-        """Return what each motion brings to pixels of cells of rows after two frames of classes ``seen``, (..., S).
+    def _moved(self, bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
+        """Return what each motion brings to pixels of cells of rows, of two frames each with a border, (..., S).
 
         What comes from outside the frame is class N, which is none. The last, where colours turn into others, is what
         the pixel's own colour turns into.
         """
-        config, none, device = self.pixel_config, len(self.pixel_config.palette), seen.device
-        ways = config.motions + config.older_motions
-        side, border = config.cell, max(abs(way) for motion in ways for way in motion)
-        padded = functional.pad(self._padded(seen, none), (border,) * 4, value=none)  # (N, 2, ...)
-        width, size = padded.shape[3], padded[0, 0].numel()
+        config, none, device = self.pixel_config, len(self.pixel_config.palette), bordered.device
+        side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
+        width, size = bordered.shape[3], bordered[0, 0].numel()
         corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
         inside = (pixel // side + border) * width + pixel % side + border
         newest, older = (
             [down * width + right for down, right in each] for each in (config.motions, config.older_motions)
         )
         back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
-        moved = padded.flatten()[(corner + inside)[..., None] - back]
+        source = (corner + inside)[..., None] - back
+        moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # quicker than to index
         if not config.recolours:
             return moved
         turned = torch.tensor((*config.recolours, none), device=device)[moved[..., :1]]
