@@ -288,25 +288,30 @@ class PixelPredictor(Predictor):
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
 
-        Counted in cells that change or hold something that is not always there, and with its weight in one of `still`
-        others; which of them follows from the target, so that a run can be repeated. Chosen or copied, a colour's
-        probabilities add up. That a pixel cannot have a colour is left to be learned, too.
+        Chosen or copied, a colour's probabilities add up. That a pixel cannot have a colour is left to be learned, too.
         """
-        seen = state.classes
-        before, after = self._class_cells(seen[:, 1]), self._class_cells(target)  # (N, h·w, q)
+        row, cell, weight = self._counted(state, target)
+        rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
+        wanted = self._class_cells(target)[row, cell]  # (n, q)
+        own, motion = self.head(rows).float().unflatten(1, (wanted.shape[1], -1)), self.copy(rows).float()
+        parts = zip(*(each.split(CELLS_AT_ONCE) for each in (row, cell, own, motion, wanted)), strict=True)
+        bordered = self._bordered(state.classes)
+        losses = [options_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
+        return (torch.cat(losses) * weight).sum() / len(features)
+
+    def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows, cells and weights (n,) of what the loss is taken of.
+
+        Those are cells that change or hold something that is not always there, and one of `still` others with its
+        weight; which of them follows from the target, so that a run can be repeated.
+        """
+        before, after = self._class_cells(state.classes[:, 1]), self._class_cells(target)  # (N, h·w, q)
         unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
         live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
         still = self.pixel_config.still
         number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
-        row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)  # (n,)
-        weight = torch.where(live[row, cell], 1.0, float(still))
-        rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
-        own = self.head(rows).float().unflatten(1, (before.shape[2], -1))
-        parts = [each.split(CELLS_AT_ONCE) for each in (row, cell, own, self.copy(rows).float(), after[row, cell])]
-        bordered, losses = self._bordered(seen), []
-        for in_row, in_cell, colour, motion, wanted in zip(*parts, strict=True):
-            losses.append(options_loss(colour, motion, self._moved_cells(bordered, in_row, in_cell), wanted))
-        return (torch.cat(losses) * weight).sum() / len(features)
+        row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)
+        return row, cell, torch.where(live[row, cell], 1.0, float(still))
 
     def _bordered(self, seen: Tensor) -> Tensor:
         """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is none."""

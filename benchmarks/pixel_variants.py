@@ -1,0 +1,84 @@
+"""Pixel-exact predictors that were tried and are not part of acvp; benchmarks.recipes trains them.
+
+Shapes: B rows, T time, K predicted steps, N rows of cells' features, h, w cells of the grid, q pixels of a cell, E
+embedding, R recurrent units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from acvp.models import PixelConfig, PixelPredictor
+from acvp.models.layers import linear
+from acvp.models.options_loss import NO_PIXEL
+from acvp.models.pixel import PixelState
+from acvp.models.transform import Outcome
+
+
+class RecurrentMemory(PixelPredictor):
+    """A gated recurrent unit in each cell remembers what was, in place of the last m embeddings side by side.
+
+    Its state, (B, h, w, R), takes their place in `PixelState.embedded`.
+    """
+
+    UNITS = 64
+
+    def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
+        super().__init__(config, generator)
+        self.unit = nn.GRUCell(config.embedding, self.UNITS)
+        for weight in self.unit.parameters():
+            nn.init.uniform_(weight, -(self.UNITS**-0.5), self.UNITS**-0.5, generator=generator)
+        self.remember = linear(self.UNITS, config.channels[0], generator, bias=False)
+
+    def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
+        """Return the state after the last m of the real frames."""
+        state = super().observe(frames, actions)
+        return replace(state, embedded=self._run(self._embed(frames[:, -self.context :]))[:, -1])
+
+    def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
+        state = super()._every_state(frames, classes)
+        predict = classes.shape[1] - 1
+        seen = frames[:, -predict - self.context : -1]
+        return replace(state, embedded=self._run(self._embed(seen))[:, -predict:].flatten(0, 1))
+
+    def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
+        after = super()._next(state, frame, classes, outcome)
+        return replace(after, embedded=self._run(self._embed(frame[:, None]), state.embedded)[:, -1])
+
+    def _run(self, embedded: Tensor, before: Tensor | None = None) -> Tensor:
+        """Return the units' states (B, T, h, w, R) after each of T embedded frames (B, T, h, w, E)."""
+        cells = embedded.shape[0], *embedded.shape[2:4]
+        state = embedded.new_zeros(*cells, self.UNITS) if before is None else before
+        states = []
+        for each in embedded.unbind(1):
+            state = self.unit(each.flatten(0, 2), state.flatten(0, 2)).view(*cells, -1)
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+class RareColours(PixelPredictor):
+    """A cell counts the more, the rarer the rarest colour is that it shows before or after: small objects do more.
+
+    A colour of share f of all pixels weighs f^(-1/4), at most 8 times what the commonest one does.
+    """
+
+    MOST = 8.0
+
+    def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        row, cell, weight = super()._counted(state, target)
+        counts = torch.bincount(target.flatten(), minlength=len(self.pixel_config.palette)).float()
+        of_colour = (counts.max() / counts.clamp(min=1)).pow(0.25).clamp(max=self.MOST)
+        of_colour = torch.cat((of_colour, torch.ones(1, device=of_colour.device)))  # the last: no pixel
+        shown = [self._class_cells(each)[row, cell] for each in (state.classes[:, 1], target)]
+        rarest = torch.cat(shown, 1).masked_fill(torch.cat(shown, 1) == NO_PIXEL, len(counts))
+        return row, cell, weight * of_colour[rarest].amax(1)
+
+
+VARIANTS: dict[str, type[PixelPredictor]] = {
+    "pixel, recurrent memory": RecurrentMemory,
+    "pixel, rare colours count more": RareColours,
+}
+"""By the name of the trial."""
