@@ -1,4 +1,4 @@
-"""python -m benchmarks.pixel_table: results/pixel/*/evaluation.json as the tables of docs/pixel-predictor.md."""
+"""python -m benchmarks.pixel_table: results/pixel/*/evaluation.json and trials as tables of docs/pixel-predictor.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ METRICS = ("object_found", "object_kept")
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
+    print_games()
+    print_trials()
+
+
+def print_games() -> None:
+    """What the predictors reach."""
     folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=lambda folder: GAMES.index(game_of(folder)))
     found = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
     print("| wrong pixels of 33,600 at step |", " | ".join(map(str, STEPS)), "|")
@@ -31,6 +37,18 @@ def main() -> None:
         shares = (" / ".join(percent(body, name, metric, step) for step in FEW) for metric in METRICS)
         cells = (percent(body, name, "exact", 1), str(exact_steps(body, name)), *shares, *outcomes(body, name))
         print(f"| {title_of(folder)} |", " | ".join(cells), "|")
+
+
+def print_trials() -> None:
+    """What trials of the recipe came to."""
+    lines = [line for line in json.loads((RESULTS / "recipes.json").read_text()) if line["model"] == "pixel"]
+    print(
+        "\n| trial | minutes | updates | wrong pixels of a held-out frame at step", " / ".join(lines[0]["wrong"]), "|"
+    )
+    print("|---" * 4 + "|")
+    for line in lines:
+        wrong = " / ".join(count(value) for value in line["wrong"].values())
+        print(f"| {line['recipe']} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
 
 
 def game_of(folder: Path) -> str:

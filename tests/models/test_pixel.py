@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 
 import pytest
 import torch
@@ -306,21 +307,24 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
     torch.testing.assert_close(outcome.end, alone.end + added.end)
 
 
-def test_sampling_draws_in_proportion_and_repeats_with_its_seed() -> None:
-    predictor = PixelPredictor(
-        replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(100, 100, 3)), seeded(0)
-    ).eval()
+def test_sampling_draws_in_proportion_as_a_whole_and_repeats_with_its_seed() -> None:
+    config = replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(10, 10, 3))
+    predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
-    frames = predictor.normaliser.to_float(torch.zeros(1, 3, 100, 100, 3, dtype=torch.uint8))
+    predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second colour three times as often
+    frames = predictor.normaliser.to_float(torch.zeros(2000, 3, 10, 10, 3, dtype=torch.uint8))
+    actions = torch.zeros(2000, dtype=torch.long)
     draws = []
     for seed in (1, 1, 2):
         predictor.sample(seed=seed)
-        draws.append(predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes[:, 1])
+        draws.append(predictor.predict(predictor.observe(frames), actions)[1].classes[:, 1])
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
-    assert float(draws[0].float().mean()) == pytest.approx(0.5, abs=0.03)
+    share = draws[0].float().mean((1, 2))
+    assert set(share.tolist()) == {0.0, 1.0}
+    assert float(share.mean()) == pytest.approx(0.75, abs=0.03)
     predictor.sample(0.0)
-    assert not predictor.predict(predictor.observe(frames), torch.zeros(1, dtype=torch.long))[1].classes[:, 1].any()
+    assert predictor.predict(predictor.observe(frames[:1]), actions[:1])[1].classes[:, 1].all()
 
 
 def test_a_predictor_survives_its_files() -> None:

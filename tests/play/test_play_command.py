@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from acvp.cli import main
-from acvp.models import predictor_files
+from acvp.models import PixelPredictor, predictor_files
+from acvp.play.cast import gather
 from acvp.play.server import free_socket
 from tests.play.dreamers import network
 from tests.play.serving import Client
@@ -36,6 +37,8 @@ def folder(tmp_path: Path) -> Path:
         (["--pretrained", "nobody"], "nobody"),
         (["--run", "a/x", "b/x"], "two predictors are called x"),
         (["--run", "tiny", "--fps", "0"], "--fps 0"),
+        (["--run", "tiny", "--temperature", "-1"], "--temperature -1"),
+        (["--run", "tiny", "--temperature", "nan"], "--temperature nan"),
         (["--run", "tiny", "--port", "70000"], "--port 70000"),
         (["--run", "tiny", "--sessions", "0"], "at least 1"),
         (["--run", "tiny", "--policy", "clever"], "unknown policy"),
@@ -56,6 +59,14 @@ def test_mistakes_get_one_line(
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+def test_with_a_temperature_those_draw_that_can(folder: Path) -> None:
+    cast = gather([folder], ["freeway"], temperature=0.5)
+    drawing, other = (cast.get(name).predictor for name in ("freeway", "tiny"))
+    assert isinstance(drawing, PixelPredictor)
+    assert drawing.temperature == 0.5
+    assert not isinstance(other, PixelPredictor)
 
 
 def hear_interrupts() -> None:

@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import (
-    ConfigError,
-    action_vectors,
-    check_frames,
-    check_window,
-)
+from acvp.models.checks import ConfigError, action_vectors, check_frames, check_window
 from acvp.models.colours import Colours
 from acvp.models.layers import convolution, linear
 from acvp.models.options_loss import NO_PIXEL, options_loss
@@ -107,7 +102,10 @@ class PixelPredictor(Predictor):
         unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
-        """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again."""
+        """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again.
+
+        All pixels of a frame are drawn with the same luck: a thing that may go two ways goes one of them as a whole.
+        """
         if temperature < 0:
             raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
         self.temperature = temperature
@@ -275,15 +273,15 @@ class PixelPredictor(Predictor):
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
         if self.temperature:
-            own, copied = (self._noisy(options) for options in (own, copied))
+            own, copied = (self._noisy(options, len(seen)) for options in (own, copied))
         best, chosen = own.max(-1)
         best_copied, way = copied.max(-1)
         return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
 
-    def _noisy(self, options: Tensor) -> Tensor:
-        """Return options of which the largest is a draw from their probabilities (Gumbel)."""
-        noise = torch.empty_like(options).exponential_(generator=self.generator).log_()
-        return options / self.temperature - noise
+    def _noisy(self, options: Tensor, frames: int) -> Tensor:
+        """Return options (N·h·w, q, ...) of which the largest is a draw from their probabilities (Gumbel)."""
+        noise = options.new_empty(frames, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
+        return (options.unflatten(0, (frames, -1)) / self.temperature - noise).flatten(0, 1)
 
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.

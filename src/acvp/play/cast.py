@@ -9,7 +9,7 @@ from threading import Lock
 from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.evaluation.subjects import COPY_LAST, Subject, baselines
-from acvp.models import About, Predictor
+from acvp.models import About, PixelPredictor, Predictor
 from acvp.training.predictors import load, packaged
 
 DEFAULT = "freeway"
@@ -52,17 +52,20 @@ class Cast:
         return copy_last
 
 
-def gather(runs: Sequence[Path], pretrained: Sequence[str]) -> Cast:
-    """Return the predictors of folders and names, the default one without either, and all that come with acvp."""
+def gather(runs: Sequence[Path], pretrained: Sequence[str], temperature: float = 0.0) -> Cast:
+    """Return the predictors of folders and names, the default one without either, and all that come with acvp.
+
+    With a temperature those that can draw what they predict do so.
+    """
     names = pretrained if runs or pretrained else (DEFAULT,)
     loaders: dict[str, Loader] = {}
     for path in runs:
-        _add(loaders, _name(path), path)
+        _add(loaders, _name(path), path, temperature)
     for name in names:
-        _add(loaders, name, name)
+        _add(loaders, name, name, temperature)
     for name in packaged():
         if name not in loaders:
-            _add(loaders, name, name)
+            _add(loaders, name, name, temperature)
     return Cast(loaders)
 
 
@@ -72,10 +75,16 @@ def about(subject: Subject) -> About:
     return subject.predictor.about
 
 
-def _add(loaders: dict[str, Loader], name: str, place: str | Path) -> None:
+def _add(loaders: dict[str, Loader], name: str, place: str | Path, temperature: float) -> None:
     if name in loaders:
         raise UserError(f"two predictors are called {name}: give one of them another folder name")
-    loaders[name] = lambda: load(place)
+    loaders[name] = lambda: _drawing(load(place), temperature)
+
+
+def _drawing(predictor: Predictor, temperature: float) -> Predictor:
+    if isinstance(predictor, PixelPredictor):
+        predictor.sample(temperature)
+    return predictor
 
 
 def _name(path: Path) -> str:

@@ -12,6 +12,8 @@ from acvp.errors import UserError
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Decisions a second that a player may ask for."""
+HOTTEST = 10.0
+"""Temperature above which every colour is about as likely as any other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,9 @@ class PlayConfig:
     """Store to scrub through; where the game is not installed, the dream starts from its frames."""
     policy: str = "sticky-random"
     """Who plays when you do not (key m): random, sticky-random, agent:NAME, or module:function of your own."""
+    temperature: float = 0.0
+    """Draw colours by their probabilities, for games with chance (pixel-exact predictors): 1 as likely as predicted, 0
+    always the likeliest."""
     fps: float = 15.0
     """Decisions a second; 15 is real time for Atari. The page can change it."""
     port: int = 8710
@@ -42,6 +47,8 @@ class PlayConfig:
     """Module to import first, where the game comes from one: do so only if you trust it."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= HOTTEST:
+            raise UserError(f"--temperature {self.temperature:g}: 0 (always the likeliest) to {HOTTEST:g} are possible")
         if not SLOWEST <= self.fps <= FASTEST:
             raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} decisions a second are possible")
         if not 1 <= self.port <= 65535:
