@@ -219,19 +219,24 @@ def test_the_loss_has_the_gradient_that_it_says() -> None:
     assert torch.autograd.gradcheck(lambda o, m: options_loss(o, m, moved, wanted), (own, motion))
 
 
-@pytest.mark.parametrize("motion", [30.0, 300.0])
-def test_the_loss_bears_logits_that_no_exponential_does(motion: float) -> None:
-    own = torch.tensor([[[500.0, -500.0]]], requires_grad=True)
+@pytest.mark.parametrize(("far", "motion"), [(200.0, 70.0), (100.0, 250.0), (500.0, 300.0), (1e4, 1e5)])
+def test_the_loss_bears_logits_that_no_exponential_does(far: float, motion: float) -> None:
+    """The first motion brings the second colour: the logits are ±far for choosing, motion − far and far − motion."""
+    own = torch.tensor([[[far, -far]]], requires_grad=True)
     motions = torch.tensor([[motion, -motion]], requires_grad=True)
     moved = torch.tensor([[[1, 0]]])
-    for wanted, expected in ((0, 0.0), (1, 1000.0 - motion)):
+    for wanted in (0, 1):
         loss = options_loss(own, motions, moved, torch.tensor([[wanted]]))
-        if motion < -SMALLEST:  # beyond, what is less likely than all motions is taken for likelier than it is
-            torch.testing.assert_close(loss, torch.tensor([expected]), atol=1e-4, rtol=1e-6)
         of_own, of_motions = torch.autograd.grad(loss.sum(), (own, motions))
         assert of_own.isfinite().all()
         assert of_motions.isfinite().all()
-        assert of_own[0, 0, wanted] <= 0 <= of_own[0, 0, 1 - wanted]
+        if motion < -SMALLEST:
+            logits = torch.tensor([far, motion - far])
+            expected = functional.cross_entropy(logits, torch.tensor(wanted))
+            torch.testing.assert_close(loss[0], expected)
+            shares = logits.softmax(0) - functional.one_hot(torch.tensor(wanted), 2)
+            torch.testing.assert_close(of_own[0, 0], shares)
+            torch.testing.assert_close(of_motions[0, 0], shares[1])
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 
-SMALLEST = -40.0
-"""Logarithm of the smallest weight of a colour and of a motion: the product of two is no subnormal number, with which a
-CPU takes twenty times as long."""
+SMALLEST = -300.0
+"""Logarithm of the smallest weight of a colour, and of a motion: the product of two is still a usual float64."""
 
 
 def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
@@ -31,13 +31,15 @@ class _OptionsLoss(torch.autograd.Function):
 
     A colour's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
     motions that bring it, a colour has probability e^o w / Z, where Z = Σ e^o w over all colours. The gradient is
-    worked out along with the loss, in fewer passes over memory than autograd takes.
+    worked out along with the loss, in fewer passes over memory than autograd takes. It takes float64: a colour that
+    motions all but rule out may still be chosen, and the other way round.
     """
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
         """Return the loss, and keep its gradient."""
-        colours = own.shape[2]
+        colours, given = own.shape[2], own.dtype
+        own, motion = own.double(), motion.double()
         real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
         top = motion.amax(1, keepdim=True).clamp_(min=0)
         likely, alone = _exp(motion - top), _exp(-top)  # e^m and 1, over e^top
@@ -53,8 +55,9 @@ class _OptionsLoss(torch.autograd.Function):
         each_way = share.new_zeros(*share.shape[:2], colours + 1)  # what one more way to a colour changes
         torch.mul(chosen, real / total, out=each_way[..., :colours])
         each_way.scatter_add_(2, at, -(real / right))
-        ctx.save_for_backward(share, each_way.gather(2, moved).sum(1) * likely)
-        return loss.where(real, 0.0).sum((1, 2))
+        of_motion = each_way.gather(2, moved).sum(1) * likely
+        ctx.save_for_backward(*(_usual(gradient.to(given)) for gradient in (share, of_motion)))
+        return loss.where(real, 0.0).sum((1, 2)).to(given)
 
     @staticmethod
     @once_differentiable
@@ -63,6 +66,11 @@ class _OptionsLoss(torch.autograd.Function):
         of_own, of_motion = ctx.saved_tensors
         (gradient,) = gradients
         return of_own * gradient[:, None, None], of_motion * gradient[:, None], None, None
+
+
+def _usual(gradient: Tensor) -> Tensor:
+    """Return a gradient without subnormal numbers, with which a product of matrices takes twenty times as long."""
+    return functional.hardshrink(gradient, torch.finfo(gradient.dtype).tiny)
 
 
 def _exp(logits: Tensor) -> Tensor:

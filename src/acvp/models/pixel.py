@@ -281,7 +281,7 @@ class PixelPredictor(Predictor):
     def _noisy(self, options: Tensor, frames: int) -> Tensor:
         """Return options (N·h·w, q, ...) of which the largest is a draw from their probabilities (Gumbel)."""
         noise = options.new_empty(frames, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
-        return (options.unflatten(0, (frames, -1)) / self.temperature - noise).flatten(0, 1)
+        return (options.view(frames, -1, *options.shape[1:]) / self.temperature - noise).view_as(options)
 
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
