@@ -38,6 +38,8 @@ SORTED_BY = 10
 """The step by whose wrong pixels the two windows are chosen."""
 WRONG = (255, 0, 255)
 """What wrong pixels are drawn in."""
+DIMMED = 3
+"""What brightness is divided by under wrong pixels."""
 SEED = 0
 
 Pictures = NDArray[np.uint8]  # (..., H, W, 3)
@@ -82,7 +84,7 @@ def main(config: FailuresConfig) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         drawn(game, futures).savefig(file, dpi=80)
         print(file, games[game])
-    body = {"windows": config.windows, "games": games}
+    body = {"windows_asked_for": config.windows, "games": games}
     command = f"python -m benchmarks.pixel_failures --games {' '.join(config.games)} --windows {config.windows}"
     print(write_results("pixel_failures", body, command=command, seed=SEED, started=started))
 
@@ -93,7 +95,7 @@ def look(game: str, config: FailuresConfig) -> Futures:
     subject = Subject(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore.open(config.home / "stores" / f"{game}-test")
     context, last = subject.predictor.context, max(SHOWN)
-    places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="windows")
+    places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
         for first in range(0, len(places), config.batch_size):
@@ -114,10 +116,11 @@ def measured(futures: Futures) -> dict[str, Any]:
     for step in STEPS:
         at = SHOWN.index(step)
         wrong = futures.wrong[:, at]
-        real, drawn = ((each[:, at] != usual).any(-1) for each in (futures.truth, futures.predicted))
-        kinds = {"gone": real & ~drawn, "never were": ~real & drawn, "look otherwise": real & drawn}
+        real, shown = ((each[:, at] != usual).any(-1) for each in (futures.truth, futures.predicted))
+        kinds = {"gone": real & ~shown, "never were": ~real & shown, "look otherwise": real & shown}
         counts = wrong.sum((1, 2))
         result[str(step)] = {
+            "windows": len(wrong),
             "wrong_pixels": round(float(counts.mean()), 1),
             "quartiles": [round(float(each), 1) for each in np.percentile(counts, (25, 50, 75))],
             **{kind: round(float((wrong & of).sum() / max(wrong.sum(), 1)), 2) for kind, of in kinds.items()},
@@ -150,7 +153,7 @@ def drawn(game: str, futures: Futures) -> Figure:
 
 def draw_maps(figure: SubFigure, futures: Futures) -> None:
     """How often each pixel is wrong, over what it shows most often."""
-    usual = commonest(futures.truth).mean(-1) / 4
+    usual = commonest(futures.truth).mean(-1) / DIMMED
     maps = figure.subplots(1, len(STEPS))
     for step, axes in zip(STEPS, maps, strict=True):
         often = futures.wrong[:, SHOWN.index(step)].mean(0)
@@ -164,7 +167,7 @@ def draw_maps(figure: SubFigure, futures: Futures) -> None:
 def draw_window(figure: SubFigure, truth: Pictures, predicted: Pictures) -> None:
     """Truth, prediction and wrong pixels of a window (steps, H, W, 3)."""
     wrong = (truth != predicted).any(-1)
-    marked = np.where(wrong[..., None], np.array(WRONG, np.uint8), predicted // 3)
+    marked = np.where(wrong[..., None], np.array(WRONG, np.uint8), predicted // DIMMED)
     for row, pictures in zip(figure.subplots(3, len(SHOWN)), (truth, predicted, marked), strict=True):
         for axes, picture in zip(row, pictures, strict=True):
             axes.imshow(picture, aspect="auto")

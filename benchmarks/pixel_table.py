@@ -42,9 +42,10 @@ def print_games() -> None:
 def print_trials() -> None:
     """What trials of the recipe came to."""
     lines = [line for line in json.loads((RESULTS / "recipes.json").read_text()) if line["model"] == "pixel"]
-    print(
-        "\n| trial | minutes | updates | wrong pixels of a held-out frame at step", " / ".join(lines[0]["wrong"]), "|"
-    )
+    if not lines:
+        return
+    steps = " / ".join(lines[0]["wrong"])
+    print(f"\n| trial | minutes | updates | wrong pixels of a held-out frame at step {steps} |")
     print("|---" * 4 + "|")
     for line in lines:
         wrong = " / ".join(count(value) for value in line["wrong"].values())

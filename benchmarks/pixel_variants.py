@@ -6,8 +6,6 @@ embedding, R recurrent units.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +23,7 @@ class RecurrentMemory(PixelPredictor):
     """
 
     UNITS = 64
+    """As many as the finest grid has channels."""
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config, generator)
@@ -35,18 +34,22 @@ class RecurrentMemory(PixelPredictor):
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
         """Return the state after the last m of the real frames."""
-        state = super().observe(frames, actions)
-        return replace(state, embedded=self._run(self._embed(frames[:, -self.context :]))[:, -1])
+        recent = frames[:, -self.context :]
+        classes = torch.stack((self._classes(recent[:, -2]), self._classes(recent[:, -1])), 1)
+        return PixelState(embedded=self._run(self._embed(recent))[:, -1], frame=recent[:, -1], classes=classes)
 
     def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
-        state = super()._every_state(frames, classes)
         predict = classes.shape[1] - 1
         seen = frames[:, -predict - self.context : -1]
-        return replace(state, embedded=self._run(self._embed(seen))[:, -predict:].flatten(0, 1))
+        states = self._run(self._embed(seen))[:, -predict:].flatten(0, 1)
+        newest = seen[:, -predict:].movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
+        pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2).flatten(0, 1)
+        return PixelState(embedded=states, frame=newest, classes=pairs)
 
     def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
-        after = super()._next(state, frame, classes, outcome)
-        return replace(after, embedded=self._run(self._embed(frame[:, None]), state.embedded)[:, -1])
+        embedded = self._run(self._embed(frame[:, None]), state.embedded)[:, -1]
+        both = torch.stack((state.classes[:, 1], classes), 1)
+        return PixelState(embedded=embedded, frame=frame, classes=both, outcome=outcome)
 
     def _run(self, embedded: Tensor, before: Tensor | None = None) -> Tensor:
         """Return the units' states (B, T, h, w, R) after each of T embedded frames (B, T, h, w, E)."""
@@ -62,7 +65,7 @@ class RecurrentMemory(PixelPredictor):
 class RareColours(PixelPredictor):
     """A cell counts the more, the rarer the rarest colour is that it shows before or after: small objects do more.
 
-    A colour of share f of all pixels weighs f^(-1/4), at most 8 times what the commonest one does.
+    A colour of share f of the targets' pixels weighs (f_max / f)^(1/4), at most 8 times what the commonest one does.
     """
 
     MOST = 8.0

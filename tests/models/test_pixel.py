@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import log, sqrt
 
 import pytest
 import torch
@@ -15,7 +15,6 @@ from torch.nn import functional
 from acvp.models import ConfigError, PixelPredictor, UnknownColourWarning, imagine
 from acvp.models.colours import Colours
 from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.options_loss import NO_PIXEL, SMALLEST, options_loss
 from acvp.models.pixel import PixelState
 from acvp.models.pixel_outcome import event_heads
 from acvp.models.unet import ActionUnet
@@ -140,12 +139,17 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
     return total / len(frames)
 
 
-def test_the_loss_is_the_cross_entropy_of_every_pixel() -> None:
+@pytest.mark.parametrize("cells_at_once", [5, 128])
+def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
+    monkeypatch.setattr("acvp.models.pixel.CELLS_AT_ONCE", cells_at_once)
     predictor = make(replace(CONFIG, still=1))
+    weights = (predictor.head.weight, predictor.copy.weight, predictor.place)
     frames, actions = window(predictor, 1)
     expected = cross_entropy(predictor, frames, actions)
     loss = predictor.train()(frames, actions, predict=1).frame_loss
     torch.testing.assert_close(loss, expected)
+    for ours, theirs in zip(*(torch.autograd.grad(each, weights) for each in (loss, expected)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
 
 
@@ -199,44 +203,6 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     predictor.every_option = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
     assert 0 < some < weighed[-1]
-
-
-def test_the_loss_makes_no_subnormal_numbers() -> None:
-    own = torch.tensor([[[0.0, -95.0, -200.0]]], requires_grad=True)  # e^-95 is below what a float holds as usual
-    motion = torch.tensor([[-90.0, -300.0]], requires_grad=True)
-    loss = options_loss(own, motion, torch.tensor([[[1, 3]]]), torch.tensor([[0]])).sum()
-    for gradient in torch.autograd.grad(loss, (own, motion)):
-        values = gradient[gradient != 0].abs()
-        assert (values >= torch.finfo(torch.float32).tiny).all()
-
-
-def test_the_loss_has_the_gradient_that_it_says() -> None:
-    draw = seeded(5)
-    own = torch.randn(3, 4, 5, generator=draw, dtype=torch.float64, requires_grad=True)
-    motion = (3 * torch.randn(3, 3, generator=draw, dtype=torch.float64)).requires_grad_()
-    moved, wanted = torch.randint(0, 6, (3, 4, 3), generator=draw), torch.randint(0, 5, (3, 4), generator=draw)
-    wanted[0, 1] = NO_PIXEL
-    assert torch.autograd.gradcheck(lambda o, m: options_loss(o, m, moved, wanted), (own, motion))
-
-
-@pytest.mark.parametrize(("far", "motion"), [(200.0, 70.0), (100.0, 250.0), (500.0, 300.0), (1e4, 1e5)])
-def test_the_loss_bears_logits_that_no_exponential_does(far: float, motion: float) -> None:
-    """The first motion brings the second colour: the logits are ±far for choosing, motion − far and far − motion."""
-    own = torch.tensor([[[far, -far]]], requires_grad=True)
-    motions = torch.tensor([[motion, -motion]], requires_grad=True)
-    moved = torch.tensor([[[1, 0]]])
-    for wanted in (0, 1):
-        loss = options_loss(own, motions, moved, torch.tensor([[wanted]]))
-        of_own, of_motions = torch.autograd.grad(loss.sum(), (own, motions))
-        assert of_own.isfinite().all()
-        assert of_motions.isfinite().all()
-        if motion < -SMALLEST:
-            logits = torch.tensor([far, motion - far])
-            expected = functional.cross_entropy(logits, torch.tensor(wanted))
-            torch.testing.assert_close(loss[0], expected)
-            shares = logits.softmax(0) - functional.one_hot(torch.tensor(wanted), 2)
-            torch.testing.assert_close(of_own[0, 0], shares)
-            torch.testing.assert_close(of_motions[0, 0], shares[1])
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
@@ -312,24 +278,42 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
     torch.testing.assert_close(outcome.end, alone.end + added.end)
 
 
-def test_sampling_draws_in_proportion_as_a_whole_and_repeats_with_its_seed() -> None:
+@pytest.mark.parametrize(("temperature", "odds"), [(1.0, 3.0), (2.0, sqrt(3))])
+def test_colours_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
     config = replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
     predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second colour three times as often
-    frames = predictor.normaliser.to_float(torch.zeros(2000, 3, 10, 10, 3, dtype=torch.uint8))
+    state = predictor.observe(predictor.normaliser.to_float(torch.zeros(2000, 3, 10, 10, 3, dtype=torch.uint8)))
     actions = torch.zeros(2000, dtype=torch.long)
     draws = []
     for seed in (1, 1, 2):
-        predictor.sample(seed=seed)
-        draws.append(predictor.predict(predictor.observe(frames), actions)[1].classes[:, 1])
+        predictor.sample(temperature, seed)
+        draws.append(predictor.predict(state, actions)[1].classes[:, 1])
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     share = draws[0].float().mean((1, 2))
-    assert set(share.tolist()) == {0.0, 1.0}
-    assert float(share.mean()) == pytest.approx(0.75, abs=0.03)
+    assert set(share.tolist()) == {0.0, 1.0}  # a frame is drawn as a whole
+    assert float(share.mean()) == pytest.approx(odds / (1 + odds), abs=0.04)
+    every = predictor.predict_all(state)
+    assert torch.equal(every, every[:, :1].expand_as(every))  # this predictor ignores the action
+    assert not torch.equal(every[0], every[1]) or len(set(every.flatten(1).sum(1).tolist())) == 2
     predictor.sample(0.0)
-    assert predictor.predict(predictor.observe(frames[:1]), actions[:1])[1].classes[:, 1].all()
+    assert predictor.predict(state, actions)[1].classes[:, 1].all()
+
+
+def test_of_two_motions_one_is_drawn_for_all_that_may_move() -> None:
+    config = replace(CONFIG, recolours=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
+    predictor = PixelPredictor(config, seeded(0)).eval()
+    torch.nn.init.constant_(predictor.copy.bias, 20.0)  # both as likely, and chosen colours out of the question
+    frames, _ = window(predictor, 1, rows=600)
+    predictor.sample(seed=3)
+    state = predictor.observe(frames[:, :3])
+    after = predictor.predict(state, torch.zeros(600, dtype=torch.long))[1].classes[:, 1, 3:, 1:]
+    stays = (after == state.classes[:, 1, 3:, 1:]).all((1, 2))
+    moves = (after == state.classes[:, 1, :-3, :-1]).all((1, 2))
+    assert (stays | moves).all()
+    assert float(moves.float().mean()) == pytest.approx(0.5, abs=0.07)
 
 
 def test_a_predictor_survives_its_files() -> None:

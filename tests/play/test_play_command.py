@@ -8,11 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from acvp.cli import main
 from acvp.models import PixelPredictor, predictor_files
 from acvp.play.cast import gather
+from acvp.play.command import session_maker
+from acvp.play.config import PlayConfig
+from acvp.play.dream import Dreamer
 from acvp.play.server import free_socket
 from tests.play.dreamers import network
 from tests.play.serving import Client
@@ -39,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
         (["--run", "tiny", "--fps", "0"], "--fps 0"),
         (["--run", "tiny", "--temperature", "-1"], "--temperature -1"),
         (["--run", "tiny", "--temperature", "nan"], "--temperature nan"),
+        (["--run", "tiny", "--temperature", "11"], "--temperature 11"),
         (["--run", "tiny", "--port", "70000"], "--port 70000"),
         (["--run", "tiny", "--sessions", "0"], "at least 1"),
         (["--run", "tiny", "--policy", "clever"], "unknown policy"),
@@ -61,11 +67,29 @@ def test_mistakes_get_one_line(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_looking_at_every_action_leaves_the_luck_as_it_was(steps: int) -> None:
+    subject = gather([], ["freeway"], temperature=1.0).get("freeway")
+    assert isinstance(subject.predictor, PixelPredictor)
+    assert subject.predictor.generator is not None
+    dreamer = Dreamer(subject)
+    black = np.zeros((210, 160, 3), np.uint8)
+    dream = dreamer.ground([black] * 16, [0] * 15)
+    before = subject.predictor.generator.get_state()
+    dreamer.every_action(dream, steps)
+    assert torch.equal(subject.predictor.generator.get_state(), before)
+    dreamer.step(dream, 0)
+    assert not torch.equal(subject.predictor.generator.get_state(), before)
+
+
 def test_with_a_temperature_those_draw_that_can(folder: Path) -> None:
-    cast = gather([folder], ["freeway"], temperature=0.5)
-    drawing, other = (cast.get(name).predictor for name in ("freeway", "tiny"))
+    session = session_maker(PlayConfig(run=(folder,), pretrained=("freeway",), temperature=0.5, seed=7))()
+    drawing, other = (session.cast.get(name).predictor for name in ("freeway", "tiny"))
+    session.close()
     assert isinstance(drawing, PixelPredictor)
     assert drawing.temperature == 0.5
+    assert drawing.generator is not None
+    assert drawing.generator.initial_seed() == 7
     assert not isinstance(other, PixelPredictor)
 
 

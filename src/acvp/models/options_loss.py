@@ -13,8 +13,9 @@ from torch.nn import functional
 NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 
-SMALLEST = -300.0
-"""Logarithm of the smallest weight of a colour, and of a motion: the product of two is still a usual float64."""
+SMALLEST_COLOUR, SMALLEST_MOTION = -400.0, -300.0
+"""Logarithms of the smallest weights beside the largest. The product of both is still a usual float64, and a colour at
+its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
 
 
 def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
@@ -22,8 +23,10 @@ def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> 
 
     Takes the logits of colours (n, q, N) and of motions (n, S), and the colours (n, q, S) that each motion brings.
     """
-    loss: Tensor = _OptionsLoss.apply(own, motion, moved, wanted)  # type: ignore[no-untyped-call]
-    return loss
+    given = (own, motion, moved, wanted)
+    on = (each.cpu() for each in given) if own.device.type == "mps" else given  # which has no float64
+    loss: Tensor = _OptionsLoss.apply(*on)  # type: ignore[no-untyped-call]
+    return loss.to(own.device)
 
 
 class _OptionsLoss(torch.autograd.Function):
@@ -42,11 +45,11 @@ class _OptionsLoss(torch.autograd.Function):
         own, motion = own.double(), motion.double()
         real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
         top = motion.amax(1, keepdim=True).clamp_(min=0)
-        likely, alone = _exp(motion - top), _exp(-top)  # e^m and 1, over e^top
+        likely, alone = (_exp(each, SMALLEST_MOTION) for each in (motion - top, -top))  # e^m and 1, over e^top
         ways = alone[..., None].repeat(1, own.shape[1], colours + 1)  # one colour more, for what comes from outside
         ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colours]  # w
         highest = own.amax(2, keepdim=True)
-        chosen = _exp(own - highest)
+        chosen = _exp(own - highest, SMALLEST_COLOUR)
         share = chosen * ways
         total = share.sum(2, keepdim=True)  # Z, over e^highest
         right = ways.gather(2, at)
@@ -56,7 +59,7 @@ class _OptionsLoss(torch.autograd.Function):
         torch.mul(chosen, real / total, out=each_way[..., :colours])
         each_way.scatter_add_(2, at, -(real / right))
         of_motion = each_way.gather(2, moved).sum(1) * likely
-        ctx.save_for_backward(*(_usual(gradient.to(given)) for gradient in (share, of_motion)))
+        ctx.save_for_backward(share.to(given), of_motion.to(given))
         return loss.where(real, 0.0).sum((1, 2)).to(given)
 
     @staticmethod
@@ -65,7 +68,7 @@ class _OptionsLoss(torch.autograd.Function):
         """Return the gradients of the logits."""
         of_own, of_motion = ctx.saved_tensors
         (gradient,) = gradients
-        return of_own * gradient[:, None, None], of_motion * gradient[:, None], None, None
+        return _usual(of_own * gradient[:, None, None]), _usual(of_motion * gradient[:, None]), None, None
 
 
 def _usual(gradient: Tensor) -> Tensor:
@@ -73,6 +76,6 @@ def _usual(gradient: Tensor) -> Tensor:
     return functional.hardshrink(gradient, torch.finfo(gradient.dtype).tiny)
 
 
-def _exp(logits: Tensor) -> Tensor:
+def _exp(logits: Tensor, smallest: float) -> Tensor:
     """Return e^logits, in place."""
-    return logits.clamp_(min=SMALLEST).exp_()
+    return logits.clamp_(min=smallest).exp_()

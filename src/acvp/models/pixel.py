@@ -104,7 +104,8 @@ class PixelPredictor(Predictor):
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
         """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again.
 
-        All pixels of a frame are drawn with the same luck: a thing that may go two ways goes one of them as a whole.
+        All pixels of a frame are drawn with the same luck: a thing that may go two ways mostly goes one as a whole, and
+        two things in the same doubt do the same. Under every action at once, the luck is the same too.
         """
         if temperature < 0:
             raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
@@ -136,7 +137,7 @@ class PixelPredictor(Predictor):
         mixed = self._mixed(state).repeat_interleave(self.actions, 0)
         every = torch.eye(self.actions, dtype=mixed.dtype, device=mixed.device).repeat(rows, 1)
         features, _ = self._features(mixed, every)
-        frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0)))
+        frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0), self.actions))
         return frames.reshape(rows, self.actions, *frames.shape[1:])
 
     def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
@@ -225,11 +226,14 @@ class PixelPredictor(Predictor):
         return features, outcome.plus(self.events(features)) if outcome and self.events else outcome
 
     @torch.no_grad()
-    def _choose(self, features: Tensor, seen: Tensor) -> Tensor:
-        """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``."""
+    def _choose(self, features: Tensor, seen: Tensor, alike: int = 1) -> Tensor:
+        """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``.
+
+        Where they are drawn, ``alike`` frames in a row have the same luck.
+        """
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
         if self.every_option or self.temperature or rows.device.type != "cpu":
-            return self._class_frame(self._likeliest(rows.flatten(0, 1), seen), len(seen))
+            return self._class_frame(self._likeliest(rows.flatten(0, 1), seen, alike), len(seen))
         now = self._class_cells(seen[:, 1])  # (N, h·w, q)
         head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N)
         each = [self._changed(*frame, head) for frame in zip(rows, seen, now, strict=True)]  # logits fit into the cache
@@ -249,8 +253,7 @@ class PixelPredictor(Predictor):
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
         cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
-        moved = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel)  # (n, S)
-        colours = own.shape[2]
+        moved, colours = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel), own.shape[2]
         first = (cell * now.shape[1] + pixel) * colours
         copied = own.flatten()[first[:, None] + moved.clamp(max=colours - 1)] + motion[cell]
         best, way = copied.masked_fill_(moved == colours, -torch.inf).max(1)
@@ -259,7 +262,7 @@ class PixelPredictor(Predictor):
         after[own_choice] = own[cell[own_choice], pixel[own_choice]].argmax(1)
         return now.index_put((cell, pixel), after)
 
-    def _likeliest(self, rows: Tensor, seen: Tensor) -> Tensor:
+    def _likeliest(self, rows: Tensor, seen: Tensor, alike: int) -> Tensor:
         """Return the colour (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
 
         To copy a colour is as likely as the motion is for the cell and the colour for the pixel: the sum of logits.
@@ -268,19 +271,19 @@ class PixelPredictor(Predictor):
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
         if self.impossible is not None:
             own = own.masked_fill(self.impossible[cells % count], -torch.inf)
-        moved = self._moved_cells(self._bordered(seen), cells // count, cells % count)  # (N·h·w, q, S)
-        colours = own.shape[2]
+        moved, colours = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
         copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colours, -torch.inf)
         if self.temperature:
-            own, copied = (self._noisy(options, len(seen)) for options in (own, copied))
+            own, copied = (self._noisy(options, len(seen), alike) for options in (own, copied))
         best, chosen = own.max(-1)
         best_copied, way = copied.max(-1)
         return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
 
-    def _noisy(self, options: Tensor, frames: int) -> Tensor:
+    def _noisy(self, options: Tensor, frames: int, alike: int) -> Tensor:
         """Return options (N·h·w, q, ...) of which the largest is a draw from their probabilities (Gumbel)."""
-        noise = options.new_empty(frames, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
+        luck = options.new_empty(frames // alike, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
+        noise = luck.repeat_interleave(alike, 0)
         return (options.view(frames, -1, *options.shape[1:]) / self.temperature - noise).view_as(options)
 
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
@@ -292,7 +295,8 @@ class PixelPredictor(Predictor):
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
         wanted = self._class_cells(target)[row, cell]  # (n, q)
         own, motion = self.head(rows).float().unflatten(1, (wanted.shape[1], -1)), self.copy(rows).float()
-        parts = zip(*(each.split(CELLS_AT_ONCE) for each in (row, cell, own, motion, wanted)), strict=True)
+        size = CELLS_AT_ONCE if rows.device.type == "cpu" else max(len(rows), 1)
+        parts = zip(*(each.split(size) for each in (row, cell, own, motion, wanted)), strict=True)
         bordered = self._bordered(state.classes)
         losses = [options_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
         return (torch.cat(losses) * weight).sum() / len(features)

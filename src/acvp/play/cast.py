@@ -21,10 +21,11 @@ Loader = Callable[[], Predictor]
 class Cast:
     """Predictors by name; the last one repeats the frame it saw, to judge the others by."""
 
-    def __init__(self, loaders: Mapping[str, Loader]) -> None:
+    def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
+        """With a temperature, those that can draw what they predict do so, by the seed."""
         if not loaders:
             raise UserError("no predictor to play: name one with --run or --pretrained")
-        self._loaders = dict(loaders)
+        self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
         self._loaded: dict[str, Subject] = {}
         self._lock = Lock()
         self.first = next(iter(loaders))
@@ -43,6 +44,8 @@ class Cast:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not say of what game it is; train it with acvp train")
+        if isinstance(predictor, PixelPredictor):
+            predictor.sample(self._temperature, self._seed)
         return Subject(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
     def _copy_last(self) -> Subject:
@@ -52,21 +55,18 @@ class Cast:
         return copy_last
 
 
-def gather(runs: Sequence[Path], pretrained: Sequence[str], temperature: float = 0.0) -> Cast:
-    """Return the predictors of folders and names, the default one without either, and all that come with acvp.
-
-    With a temperature those that can draw what they predict do so.
-    """
+def gather(runs: Sequence[Path], pretrained: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> Cast:
+    """Return the predictors of folders and names, the default one without either, and all that come with acvp."""
     names = pretrained if runs or pretrained else (DEFAULT,)
     loaders: dict[str, Loader] = {}
     for path in runs:
-        _add(loaders, _name(path), path, temperature)
+        _add(loaders, _name(path), path)
     for name in names:
-        _add(loaders, name, name, temperature)
+        _add(loaders, name, name)
     for name in packaged():
         if name not in loaders:
-            _add(loaders, name, name, temperature)
-    return Cast(loaders)
+            _add(loaders, name, name)
+    return Cast(loaders, temperature=temperature, seed=seed)
 
 
 def about(subject: Subject) -> About:
@@ -75,16 +75,10 @@ def about(subject: Subject) -> About:
     return subject.predictor.about
 
 
-def _add(loaders: dict[str, Loader], name: str, place: str | Path, temperature: float) -> None:
+def _add(loaders: dict[str, Loader], name: str, place: str | Path) -> None:
     if name in loaders:
         raise UserError(f"two predictors are called {name}: give one of them another folder name")
-    loaders[name] = lambda: _drawing(load(place), temperature)
-
-
-def _drawing(predictor: Predictor, temperature: float) -> Predictor:
-    if isinstance(predictor, PixelPredictor):
-        predictor.sample(temperature)
-    return predictor
+    loaders[name] = lambda: load(place)
 
 
 def _name(path: Path) -> str:

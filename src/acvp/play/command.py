@@ -34,7 +34,8 @@ def play(config: PlayConfig, say: Callable[[str], None]) -> None:
 
 def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return what makes a new session; predictors are shared between them."""
-    cast, policy = gather(config.run, config.pretrained, config.temperature), load_any_policy(config.policy)
+    cast = gather(config.run, config.pretrained, temperature=config.temperature, seed=config.seed)
+    policy = load_any_policy(config.policy)
     store = None if config.data is None else EpisodeStore.open(config.data)
 
     def make() -> Session:

@@ -13,7 +13,7 @@ from acvp.errors import UserError
 SLOWEST, FASTEST = 1.0, 60.0
 """Decisions a second that a player may ask for."""
 HOTTEST = 10.0
-"""Temperature above which every colour is about as likely as any other."""
+"""The highest temperature that is taken, far beyond what is of use."""
 
 
 @dataclass(frozen=True, kw_only=True)

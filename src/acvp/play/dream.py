@@ -6,7 +6,8 @@ Shapes: m frames of context, A actions, h height, w width and C channels of the 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.evaluation.subjects import Subject
-from acvp.models import State, imagine
+from acvp.models import PixelPredictor, State, imagine
 from acvp.play.worlds import Frame
 
 Seen = NDArray[np.uint8]  # (h, w, C)
@@ -77,13 +78,26 @@ class Dreamer:
     def every_action(self, dream: Dream, steps: int) -> Seen:
         """Return what every action, held for so many steps, leads to, (A, h, w, C)."""
         assert dream.state is not None, "a dream without ground"
-        if steps == 1:
-            return self._pixels(self.predictor.predict_all(dream.state)[0])
+        with self._same_luck():
+            if steps == 1:
+                return self._pixels(self.predictor.predict_all(dream.state)[0])
         return np.concatenate([self._held(dream.state, action, steps) for action in range(self.predictor.actions)])
 
     def _held(self, state: State, action: int, steps: int) -> Seen:
-        *_, (frame, _) = imagine(self.predictor, state, torch.full((1, steps), action))
+        with self._same_luck():
+            *_, (frame, _) = imagine(self.predictor, state, torch.full((1, steps), action))
         return self._pixels(frame)
+
+    @contextmanager
+    def _same_luck(self) -> Iterator[None]:
+        """Take back what a predictor that draws has drawn: whoever looks ahead changes nothing, nor does the order."""
+        drawn_by = self.predictor.generator if isinstance(self.predictor, PixelPredictor) else None
+        before = None if drawn_by is None else drawn_by.get_state()
+        try:
+            yield
+        finally:
+            if drawn_by is not None and before is not None:
+                drawn_by.set_state(before)
 
     def _pixels(self, frames: Tensor) -> Seen:
         pixels: Seen = self.predictor.normaliser.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)
