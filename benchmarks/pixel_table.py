@@ -22,7 +22,7 @@ def main() -> None:
 
 def print_games() -> None:
     """What the predictors reach."""
-    folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=lambda folder: GAMES.index(game_of(folder)))
+    folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=by_game_and_minutes)
     found = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
     print("| wrong pixels of 33,600 at step |", " | ".join(map(str, STEPS)), "|")
     print("|---" * (len(STEPS) + 1) + "|")
@@ -52,6 +52,11 @@ def print_trials() -> None:
         print(f"| {line['recipe']} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
 
 
+def by_game_and_minutes(folder: Path) -> tuple[int, float]:
+    """What folders are sorted by."""
+    return GAMES.index(game_of(folder)), minutes_of(folder)
+
+
 def game_of(folder: Path) -> str:
     """The game whose results a folder holds."""
     return next(game for game in GAMES if folder.name.startswith(f"{game}-"))
@@ -59,8 +64,12 @@ def game_of(folder: Path) -> str:
 
 def title_of(folder: Path) -> str:
     """Game and training."""
-    minutes = folder.name.removeprefix(f"{game_of(folder)}-").removesuffix("-core-minutes")
-    return f"{game_of(folder).replace('_', ' ').title()}, {minutes} core-minutes"
+    return f"{game_of(folder).replace('_', ' ').title()}, {minutes_of(folder):g} core-minutes"
+
+
+def minutes_of(folder: Path) -> float:
+    """How long it was trained."""
+    return float(folder.name.removeprefix(f"{game_of(folder)}-").removesuffix("-core-minutes"))
 
 
 def run_of(body: dict[str, Any]) -> str:
