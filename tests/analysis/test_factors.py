@@ -105,8 +105,9 @@ def test_a_copy_is_changed_and_not_the_predictor() -> None:
 def test_without_factors_actions_do_not_tell(hold: bool) -> None:
     predictor = small_predictor("recurrent")
     futures = every_future(with_only(predictor, np.zeros(9, np.bool_), hold=hold))
-    assert torch.equal(futures[:, 0], futures[:, 1])
-    assert not torch.equal(*every_future(predictor)[:, :2].unbind(1))
+    torch.testing.assert_close(futures[:, 0], futures[:, 1], rtol=0, atol=1e-8)  # rows of a batch differ by rounding
+    one, other = every_future(predictor)[:, :2].unbind(1)
+    assert (one - other).abs().max() > 1e-4
     kept = every_future(with_only(predictor, np.ones(9, np.bool_), hold=hold))
     assert torch.equal(kept, every_future(predictor))
 
