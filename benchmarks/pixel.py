@@ -135,9 +135,11 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
 
 
 def keep(body: dict[str, Any], run: Path, folder: Path) -> None:
-    """Copy what is small and worth looking at into the results."""
+    """Copy what is small and worth looking at into the results; paths as seen from the folder of stores and runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(run / "evaluation.json", folder)
+    home = str(run.parent.parent)
+    text = (run / "evaluation.json").read_text().replace(f'"{home}"', '"."').replace(f"{home}/", "")
+    (folder / "evaluation.json").write_text(text)
     for metric in KEPT:
         if metric in body["metrics"]:
             shutil.copy(run / "plots" / f"{metric}.png", folder)
