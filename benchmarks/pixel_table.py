@@ -45,11 +45,12 @@ def print_trials() -> None:
     if not lines:
         return
     steps = " / ".join(lines[0]["wrong"])
-    print(f"\n| trial | minutes | updates | wrong pixels of a held-out frame at step {steps} |")
-    print("|---" * 4 + "|")
+    print(f"\n| trial | channels | minutes | updates | wrong pixels of a held-out frame at step {steps} |")
+    print("|---" * 5 + "|")
     for line in lines:
         wrong = " / ".join(count(value) for value in line["wrong"].values())
-        print(f"| {line['recipe']} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
+        channels = ", ".join(map(str, line["channels"]))
+        print(f"| {line['recipe']} | {channels} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
 
 
 def by_game_and_minutes(folder: Path) -> tuple[int, float]:

@@ -6,8 +6,11 @@ embedding, R recurrent units.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from acvp.models import PixelConfig, PixelPredictor
 from acvp.models.layers import linear
@@ -22,15 +25,13 @@ class RecurrentMemory(PixelPredictor):
     Its state, (B, h, w, R), takes their place in `PixelState.embedded`.
     """
 
-    UNITS = 64
-    """As many as the finest grid has channels."""
-
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
         super().__init__(config, generator)
-        self.unit = nn.GRUCell(config.embedding, self.UNITS)
+        units = config.channels[0]
+        self.unit = nn.GRUCell(config.embedding, units)
         for weight in self.unit.parameters():
-            nn.init.uniform_(weight, -(self.UNITS**-0.5), self.UNITS**-0.5, generator=generator)
-        self.remember = linear(self.UNITS, config.channels[0], generator, bias=False)
+            nn.init.uniform_(weight, -(units**-0.5), units**-0.5, generator=generator)
+        self.remember = linear(units, units, generator, bias=False)
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
         """Return the state after the last m of the real frames."""
@@ -54,7 +55,7 @@ class RecurrentMemory(PixelPredictor):
     def _run(self, embedded: Tensor, before: Tensor | None = None) -> Tensor:
         """Return the units' states (B, T, h, w, R) after each of T embedded frames (B, T, h, w, E)."""
         cells = embedded.shape[0], *embedded.shape[2:4]
-        state = embedded.new_zeros(*cells, self.UNITS) if before is None else before
+        state = embedded.new_zeros(*cells, self.unit.hidden_size) if before is None else before
         states = []
         for each in embedded.unbind(1):
             state = self.unit(each.flatten(0, 2), state.flatten(0, 2)).view(*cells, -1)
@@ -80,8 +81,29 @@ class RareColours(PixelPredictor):
         return row, cell, weight * of_colour[rarest].amax(1)
 
 
+class ChangesAlone(PixelPredictor):
+    """What stands still is sampled, whether it is unusual or always there."""
+
+    def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super()._counted(replace(state, frame=torch.zeros_like(state.frame)), target)
+
+
+class LatelyChanged(PixelPredictor):
+    """What is unusual always counts only in cells that changed within the last m frames; others are sampled."""
+
+    def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        embedded = state.embedded.detach().unflatten(-1, (self.context, -1))  # (B, h, w, m, E)
+        changed = (embedded.diff(dim=3).abs() > 1e-3).any(-1).any(-1)  # (B, h, w)
+        side = self.pixel_config.cell
+        height, width = state.frame.shape[2:]
+        mask = functional.interpolate(changed[:, None].float(), scale_factor=side)[:, :, :height, :width]
+        return super()._counted(replace(state, frame=state.frame * mask), target)
+
+
 VARIANTS: dict[str, type[PixelPredictor]] = {
     "pixel, recurrent memory": RecurrentMemory,
     "pixel, rare colours count more": RareColours,
+    "pixel, still cells all alike": ChangesAlone,
+    "pixel, unusual where lately changed": LatelyChanged,
 }
 """By the name of the trial."""

@@ -1,11 +1,9 @@
-"""Runs of `acvp agent train`: they learn, stop, go on exactly, and refuse what cannot work."""
+"""Runs of `acvp agent train`: they learn, keep the best, and refuse what cannot work."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,89 +16,21 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
-from acvp.agents import session
 from acvp.agents import settings as presets
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.network import NetworkConfig
-from acvp.agents.play import Play, Scores, play_games
+from acvp.agents.play import play_games
 from acvp.agents.replay import CUT_OFF
-from acvp.agents.session import Result, train_agent
-from acvp.agents.settings import DqnSettings
-from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.session import train_agent
+from acvp.agents.snapshot import STATE_NAME
 from acvp.agents.trainer import AgentTrainer
-from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
+from acvp.checkpoint import newest_good
 from acvp.envs import make_game
 from acvp.errors import UserError
-from tests.agents.small import SMALL_TOY, TINY
-
-SHORT = DqnSettings(
-    name="smoke", network=TINY, optimiser="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
-    games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
-    decisions=160, evaluations=2, evaluate_plays=1,
-)  # fmt: skip
-"""A run of a moment, in which the replay overflows and plays end."""
-
-
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make the preset smoke a moment long, with changes; looks at runs every 2 decisions."""
-    monkeypatch.setattr(session, "EVALUATION_STEPS", 30)
-
-    def use(**changes: Any) -> None:
-        monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, **changes))
-
-    use()
-    return use
-
-
-def run(folder: Path, text: io.StringIO | None = None, **options: Any) -> Result:
-    """Train in this process; what is printed goes to `text`."""
-    usual: dict[str, Any] = {"env_id": SMALL_TOY, "preset": "smoke", "run": folder, "max_steps": 37, "save_minutes": 99}
-    config = AgentTrainConfig(**(usual | options))
-    return train_agent(config, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
-
-
-def stop_at(decision: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send this process SIGTERM when a run comes to a decision; 0: never."""
-    real = AgentTrainer._look_after
-
-    def look_after(trainer: AgentTrainer) -> bool:
-        if trainer.dqn.num_timesteps == decision:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(trainer)
-
-    monkeypatch.setattr(AgentTrainer, "_look_after", look_after)
-
-
-def outcome(folder: Path) -> dict[str, Any]:
-    """Everything that a run came to, apart from times."""
-    checkpoint = newest_good(folder / "checkpoints", print)
-    assert checkpoint is not None
-    state = json.loads(checkpoint.files[STATE_NAME])
-    del state["position"]["seconds"]
-    curve = json.loads((folder / "agent" / "learning-curve.json").read_text())["points"]
-    return {
-        "state": state,
-        "tensors": checkpoint.files[TENSORS_NAME],
-        "replay": checkpoint.files.get(REPLAY_NAME),
-        "agent": (folder / "agent" / "model.safetensors").read_bytes(),
-        "curve": [(point["step"], point["updates"], point["scores"]) for point in curve],
-    }
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A short run that never stopped, and the same one stopped at decision 100."""
-    folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "EVALUATION_STEPS", 30)
-        patch.setitem(presets.PRESETS, "smoke", lambda: SHORT)
-        run(folder / "whole")
-        stop_at(100, patch)
-        run(folder / "stopped")
-    return folder / "whole", folder / "stopped"
+from tests.agents.short_runs import run, stop_at
+from tests.agents.small import SMALL_TOY
 
 
 def test_it_learns_to_play(tmp_path: Path) -> None:
@@ -193,136 +123,6 @@ def test_evaluations_take_none_of_the_minutes(
     assert checkpoint is not None
     assert clock.now == 3000.0
     assert json.loads(checkpoint.files[STATE_NAME])["position"]["seconds"] == 0.0
-
-
-@pytest.mark.parametrize("stops", [[2], [150], [40, 42, 120]], ids=str)
-def test_a_resumed_run_is_the_run_that_never_stopped(
-    tmp_path: Path,
-    done: tuple[Path, Path],
-    short: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    stops: list[int],
-) -> None:
-    text = io.StringIO()
-    for stop in stops:
-        with monkeypatch.context() as patch:
-            stop_at(stop, patch)
-            assert run(tmp_path, text).exit_code == 128 + signal.SIGTERM
-        assert f"stopped by SIGTERM at decision {stop} and saved; the same command goes on" in text.getvalue()
-    assert run(tmp_path, text).exit_code == 0
-    assert f"going on from decision {stops[-1]}" in text.getvalue()
-    assert outcome(tmp_path) == outcome(done[0])
-
-
-def test_a_stop_when_all_is_done_but_the_last_point_changes_nothing(
-    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop_at(160, monkeypatch)
-    assert run(tmp_path).exit_code == 0
-    assert outcome(tmp_path) == outcome(done[0])
-
-
-def zero(data: bytes, part: str, first: int = 0) -> bytes:
-    """Tensors with one part of them, from its `first` number on, as at the start."""
-    tensors = to_tensors(data, "tensors")
-    for name, each in tensors.items():
-        if name.startswith(part):
-            each.view(-1)[first:] = 0
-    return to_bytes(tensors)
-
-
-SPOILT: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "target network": (TENSORS_NAME, lambda data: zero(data, "policy.q_net_target")),
-    "moments": (TENSORS_NAME, lambda data: zero(data, "moments")),
-    "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
-    "stacks": (TENSORS_NAME, lambda data: zero(data, "stacks")),
-    "rewards": (REPLAY_NAME, lambda data: zero(data, "rewards")),
-    "ends": (REPLAY_NAME, lambda data: zero(data, "ends")),
-    "draws": (REPLAY_NAME, lambda data: zero(data, "counts", 1)),
-    "updates": (STATE_NAME, lambda data: data.replace(b'"_n_calls": ', b'"_n_calls": 1')),
-    "epsilon": (STATE_NAME, lambda data: data.replace(b'"exploration_rate": 0', b'"exploration_rate": 1')),
-    "plays": (STATE_NAME, lambda data: data.replace(b'"number": ', b'"number": 1')),
-    "evaluations": (STATE_NAME, lambda data: data.replace(b'"evaluations": 2', b'"evaluations": 1')),
-}
-
-
-@pytest.mark.parametrize("item", SPOILT)
-def test_every_saved_item_matters(
-    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch, item: str
-) -> None:
-    whole, stopped = done
-    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    name, spoil = SPOILT[item]
-
-    def spoilt(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
-        checkpoint = newest_good(folder, warn)
-        assert checkpoint is not None
-        changed = spoil(checkpoint.files[name])
-        assert changed != checkpoint.files[name]
-        checkpoint.files[name] = changed
-        return checkpoint
-
-    monkeypatch.setattr(session, "newest_good", spoilt)
-    run(tmp_path)
-    assert outcome(tmp_path) != outcome(whole)
-
-
-def test_without_its_replay_a_run_fills_it_before_it_learns_on(
-    tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        stop_at(60, patch)
-        run(tmp_path, save_replay=False)
-    checkpoint = newest_good(tmp_path / "checkpoints", print)
-    assert checkpoint is not None
-    assert REPLAY_NAME not in checkpoint.files
-    before = json.loads(checkpoint.files[STATE_NAME])["counters"]["_n_updates"]
-    learned: list[int] = []
-    monkeypatch.setattr(AcvpDqn, "train", lambda dqn, *args, **options: learned.append(dqn.num_timesteps))
-    assert run(tmp_path, save_replay=False).exit_code == 0
-    assert before > 0
-    assert learned[0] == 60 + SHORT.learning_starts + 2
-
-
-def test_a_run_that_died_before_it_saved_begins_anew(
-    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class DeathError(Exception):
-        pass
-
-    def die(dqn: AcvpDqn, *args: Any, **options: Any) -> None:
-        raise DeathError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(AcvpDqn, "train", die)
-        with pytest.raises(DeathError):
-            run(tmp_path)
-    assert (tmp_path / "metrics.jsonl").read_text().count("evaluation") == 1
-    assert run(tmp_path).exit_code == 0
-    assert outcome(tmp_path) == outcome(done[0])
-
-
-def test_after_a_kill_the_kept_agent_is_the_one_of_the_checkpoint(
-    tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The better agent of a time that is forgotten, its files half written, does not outlive it."""
-    _, stopped = done
-    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "agent" / "model.safetensors").write_bytes(b"half of a lat")
-    hopeless = Scores((Play(number=0, seed=0, rng=np.random.default_rng(0), score=-1e9),))
-    monkeypatch.setattr("acvp.agents.trainer.play_games", lambda *args, **options: hopeless)
-    assert run(tmp_path).exit_code == 0  # no later point is better
-    before = newest_good(stopped / "checkpoints", print)
-    assert before is not None
-    assert (tmp_path / "agent" / "model.safetensors").read_bytes() == before.files["agent-model.safetensors"]
-
-
-def test_a_finished_run_is_left_alone(tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None]) -> None:
-    shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
-    before, text = outcome(tmp_path), io.StringIO()
-    assert run(tmp_path, text).exit_code == 0
-    assert outcome(tmp_path) == before
-    assert "finished at decision 160" in text.getvalue()
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, short: Callable[..., None]) -> None:

@@ -35,7 +35,7 @@ class PixelConfig:
     """Side p of a cell in pixels."""
     embedding: int = 16
     """Numbers E that are remembered of a cell of each frame."""
-    channels: tuple[int, ...] = (64, 96, 128)
+    channels: tuple[int, ...] = (32, 48, 64)
     """Features of a cell at each scale of the U-Net."""
     blocks: tuple[int, ...] = (1, 1, 2)
     """Residual blocks at each scale, on the way down and, but for the last, up again."""
