@@ -21,7 +21,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
-from acvp.models import predictor_files
+from acvp.models import PixelConfig, predictor_files
 from acvp.presets import make_recipe
 from acvp.progress import counting, stages
 from acvp.training.config import TrainConfig
@@ -48,6 +48,8 @@ class PretrainConfig:
     """Which ones."""
     minutes: float = 30.0
     """Wall-clock minutes of training each."""
+    channels: tuple[int, ...] | None = None
+    """Features of a cell at each scale of the network; None: the preset's."""
     frames: int = 100_000
     """Recorded frames to train on; a tenth is held out."""
     test_frames: int = 25_000
@@ -77,7 +79,9 @@ def make(game: str, config: PretrainConfig) -> None:
     test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=0.3)
     record(test)
     run = config.home / "runs" / f"{game}-{config.name}"
-    learn(TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes))
+    learn(
+        TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes), config.channels
+    )
     body = evaluate(run, stores / game, test.out, config.windows)
     minutes = config.minutes * torch.get_num_threads()
     keep(body, run, RESULTS / "pixel" / f"{game}-{minutes:g}-core-minutes")
@@ -93,10 +97,14 @@ def record(options: CollectConfig) -> None:
         collect(options, lambda frames, size: show(min(frames, options.frames), options.frames))
 
 
-def learn(options: TrainConfig) -> None:
+def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None:
     """Train, or go on."""
     store = EpisodeStore.open(options.data)
-    code = train(options, store, make_recipe(options, store), Console(stderr=True, highlight=False)).exit_code
+    recipe = make_recipe(options, store)
+    if channels:
+        assert isinstance(recipe.predictor, PixelConfig)
+        recipe = replace(recipe, predictor=replace(recipe.predictor, channels=channels))
+    code = train(options, store, recipe, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)
 

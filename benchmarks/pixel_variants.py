@@ -92,7 +92,7 @@ class LatelyChanged(PixelPredictor):
     """What is unusual always counts only in cells that changed within the last m frames; others are sampled."""
 
     def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        embedded = state.embedded.detach().unflatten(-1, (self.context, -1))  # (B, h, w, m, E)
+        embedded = state.embedded.detach().view(*state.embedded.shape[:3], self.context, -1)  # (B, h, w, m, E)
         changed = (embedded.diff(dim=3).abs() > 1e-3).any(-1).any(-1)  # (B, h, w)
         side = self.pixel_config.cell
         height, width = state.frame.shape[2:]

@@ -31,7 +31,7 @@ from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
 from acvp.presets import network
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
-from tests.agents.test_session import SHORT, outcome, stop_at
+from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.control.trail import TRAIL, TrailOracle
 
 

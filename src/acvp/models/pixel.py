@@ -58,7 +58,7 @@ class PixelPredictor(Predictor):
     ::
 
         x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
-        3×210×160    16×27×20    256×27×20          │      64×27×20     │     64  │  64·N per cell      │  3×210×160
+        3×210×160    16×27×20    256×27×20          │      32×27×20     │     32  │  64·N per cell      │  3×210×160
         x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
                                                                                      S per cell, of x_t, x_t-1
     """
