@@ -30,8 +30,8 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
 from acvp.presets import network
-from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.agents.short_runs import SHORT, outcome, stop_at
+from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle
 
 
