@@ -62,8 +62,14 @@ def pixel(
     """The pixel-exact predictor, its network, learning rate or optimiser changed."""
     assert isinstance(recipe.predictor, PixelConfig)
     predictor = replace(recipe.predictor, **network)
-    changed = one_step(recipe, lr=lr or recipe.phases[0].lr, context=predictor.context)
-    return replace(changed, predictor=predictor, optimiser=optimiser or recipe.optimiser, evaluate_every=10**6)
+    phase = replace(recipe.phases[0], lr=lr or recipe.phases[0].lr, context=predictor.context)
+    return replace(
+        recipe,
+        predictor=predictor,
+        phases=(phase,),
+        optimiser=optimiser or recipe.optimiser,
+        evaluate_every=10**6,
+    )
 
 
 def then_fed_back(recipe: Recipe, *, share: float, **changes: Any) -> Recipe:
@@ -103,7 +109,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
     "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
-    "pixel, rare share 0.9": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.9),)),
+    "pixel, rare share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
     "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], outcome_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
         pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
