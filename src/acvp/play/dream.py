@@ -78,8 +78,8 @@ class Dreamer:
     def every_action(self, dream: Dream, steps: int) -> Seen:
         """Return what every action, held for so many steps, leads to, (A, h, w, C)."""
         assert dream.state is not None, "a dream without ground"
-        with self._same_luck():
-            if steps == 1:
+        if steps == 1:
+            with self._same_luck():
                 return self._pixels(self.predictor.predict_all(dream.state)[0])
         return np.concatenate([self._held(dream.state, action, steps) for action in range(self.predictor.actions)])
 
