@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, make_folder, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, write_atomic
 from acvp.errors import UserError
+
+
+@contextmanager
+def unfinished_results(file: Path) -> Iterator[ResultCache]:
+    """Hold a folder and keep results there until they are all written: what a stopped command left is taken up."""
+    make_folder(file.parent)
+    with exclusive_writer(file.parent):
+        yield ResultCache(file)
+        file.unlink(missing_ok=True)
 
 
 class ResultCache:
