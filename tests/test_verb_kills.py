@@ -168,8 +168,9 @@ def kill_during(verb: str, made: Inputs, target: Path, nth: int) -> None:
     """Kill a verb when it uses what it writes for the n-th time, or as late before as it comes."""
     while True:
         process = start(command(verb, made, target), die_at_use=nth, of=TARGET)
-        _, errors = process.communicate()
+        process.wait()  # whoever stays behind would keep its pipes open
         assert_no_process(process.pid)
+        _, errors = process.communicate()
         if process.returncode == -signal.SIGKILL:
             return
         assert process.returncode == 0, errors.decode()
@@ -238,8 +239,9 @@ def test_workers_end_with_their_parent_in_the_middle_of_an_episode(
             assert process.poll() is None, process.communicate()[1].decode()
             time.sleep(0.01)
         process.send_signal(number)
-        process.communicate()
+        process.wait()
         assert_no_process(process.pid)
     finally:
         for each in processes_of(process.pid):
             each.kill()
+        process.communicate()

@@ -11,7 +11,7 @@ import pytest
 from acvp.data.store import EpisodeStore
 from acvp.evaluation import command
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.horizon import Progress, _Survey
+from acvp.evaluation.horizon import Outlook, Progress, _Survey, identity
 from acvp.evaluation.run import leading_metric
 from acvp.evaluation.tables import horizon_tables
 from acvp.models import PixelPredictor
@@ -91,6 +91,16 @@ def test_what_another_command_left_is_not_taken(
         with pytest.raises(KeyboardInterrupt):
             evaluate(run, toy, out)
     assert evaluate(run, toy, out, **changed) == evaluate(run, toy, tmp_path / "fresh", **changed)
+
+
+def test_all_that_decides_a_batch_is_part_of_its_identity(toy: EpisodeStore) -> None:
+    options: dict[str, Any] = {"store": toy, "places": [], "context": 4, "horizon": 4}
+    changes: list[dict[str, Any]] = [{}, {"context": 5}, {"horizon": 5}, {"positions": {}}]
+    batches = [Outlook(**(options | change)).identity() for change in changes]
+    first, second = (as_subject("net", small_feedforward(toy, seed)) for seed in (1, 2))
+    subjects = [identity([first], toy), identity([second], toy), identity([first], toy.subset([0]))]
+    for kinds in (batches, subjects):
+        assert len({json.dumps(each) for each in kinds}) == len(kinds)
 
 
 def _interrupt(*arguments: Any) -> None:
