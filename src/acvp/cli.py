@@ -85,11 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _import_trusted(verb: Any) -> None:
-    """Import the module the user named; only then are modules of the current folder found."""
-    module, policy = getattr(verb, "import_module", None), getattr(verb, "policy", "")
-    if module or (":" in policy and not policy.startswith("agent:")):
+    """Import the modules that the user named, also before an id; only then are modules of the current folder found."""
+    prefix = (getattr(verb, "env_id", None) or "").rpartition(":")[0]
+    if isinstance(verb, ImportConfig) and verb.actions is not None:
+        prefix = ""  # the game need not be installed
+    modules, policy = [getattr(verb, "import_module", None), prefix], getattr(verb, "policy", "")
+    if any(modules) or (":" in policy and not policy.startswith("agent:")):
         sys.path.append(str(Path.cwd()))
-    if module:
+    for module in filter(None, modules):
         load_module(module)
 
 

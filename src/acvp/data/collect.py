@@ -23,7 +23,7 @@ from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.workers import LocalWorker, MakePlayer, PlayEpisode, WorkerProcesses
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import write_atomic
-from acvp.envs import Game, make_game
+from acvp.envs import Game, load_module, make_game
 from acvp.errors import UserError
 from acvp.seeding import derived_seed, generator
 
@@ -119,6 +119,14 @@ def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> Episod
     return EpisodePlayer(config, game, policy)
 
 
+def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer:
+    """The player in a worker process, which first imports what the user named and the first process has imported."""
+    for module in (config.import_module, config.env_id.rpartition(":")[0]):
+        if module:
+            load_module(module)
+    return make_player(config, load)
+
+
 def collect(
     config: CollectConfig, progress: Progress = lambda frames, size: None, load: LoadPolicy = load_policy
 ) -> EpisodeStore:
@@ -131,7 +139,7 @@ def collect(
         _report(writer, progress)
         if _enough(writer.entries, config.frames) is None:
             write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
-            _fill(writer, config, player, partial(make_player, load=load), progress)
+            _fill(writer, config, player, partial(_make_player_again, load=load), progress)
         _drop_surplus(writer, config)
         _report(writer, progress)
     player.game.close()
