@@ -25,6 +25,7 @@ from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import UserError
+from acvp.reading import read_file
 from acvp.seeding import derived_seed, generator
 
 Progress = Callable[[int, int], None]
@@ -176,7 +177,10 @@ def _fill(
 def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
     """Take away what a collection, this one or a killed one, recorded beyond its frames; a finished store has none."""
     file, episodes = config.out / GOAL_NAME, _enough(writer.entries, config.frames)
-    goal = file.read_bytes()[:20] if file.exists() else b""
+    try:
+        goal = read_file(file, config.out)[:20] if file.exists() else b""
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     if episodes is not None and goal.isdigit() and int(goal) <= config.frames:
         writer.remove_from(episodes)
         file.unlink()

@@ -13,7 +13,12 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 
-SETTINGS = {"sticky": {int, float}, "frame_skip": {int}, "max_steps": {int, NoneType}, "import_module": {str, NoneType}}
+SETTINGS: dict[str, set[type]] = {
+    "sticky": {int, float},
+    "frame_skip": {int},
+    "max_steps": {int, NoneType},
+    "import_module": {str, NoneType},
+}
 """What makes a game besides its id, and the types it may have."""
 PIECE = 64
 """Frames decoded at a time."""
