@@ -25,6 +25,7 @@ from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import UserError
+from acvp.options import AT_ONCE, LONGEST, require, require_probability, require_seed
 from acvp.reading import read_file
 from acvp.seeding import derived_seed, generator
 
@@ -66,13 +67,11 @@ class CollectConfig:
     """Module to import first, for the ids that it registers with Gymnasium."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
-        for name in ("frames", "workers"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require_probability(epsilon=self.epsilon)
+        require_probability(below_one=True, sticky=self.sticky)
+        require(1, LONGEST, frames=self.frames, max_steps=self.max_steps)
+        require(1, AT_ONCE, workers=self.workers, frame_skip=self.frame_skip)
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)
