@@ -47,9 +47,10 @@ class ControlConfig:
         require(1, LONGEST, max_steps=self.max_steps)
         require_probability(epsilon=self.epsilon)
         require_seed(self.seed)
-        possible = self.depths and 1 <= min(self.depths) <= max(self.depths) <= MOST
-        if not possible or len(set(self.depths)) < len(self.depths):
-            raise UserError(f"--depths {' '.join(map(str, self.depths))}: different numbers from 1 to {MOST:,}")
+        for depth in self.depths:
+            require(1, depths=depth)
+        if not self.depths or len(set(self.depths)) < len(self.depths):
+            raise UserError(f"--depths {' '.join(map(str, self.depths))}: different numbers, and at least one")
 
 
 @dataclass(frozen=True, kw_only=True)

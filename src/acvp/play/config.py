@@ -52,8 +52,7 @@ class PlayConfig:
             raise UserError(f"--temperature {self.temperature:g}: 0 (always the likeliest) to {HOTTEST:g} are possible")
         if not SLOWEST <= self.fps <= FASTEST:
             raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} decisions a second are possible")
-        if not 1 <= self.port <= 65535:
-            raise UserError(f"--port {self.port}: ports go from 1 to 65535")
+        require(1, 65535, port=self.port)
         require(1, AT_ONCE, sessions=self.sessions)
         require(1, rewind_mb=self.rewind_mb)
         require_seed(self.seed)
