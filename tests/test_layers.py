@@ -8,7 +8,19 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 LAYERS = [
-    {"errors", "durable", "seeding", "runs", "checkpoint", "stopping", "video", "progress"},
+    {
+        "errors",
+        "durable",
+        "seeding",
+        "runs",
+        "checkpoint",
+        "stopping",
+        "video",
+        "progress",
+        "reading",
+        "terminal",
+        "options",
+    },
     {"envs"},
     {"data", "models"},
     {"training", "evaluation", "agents"},

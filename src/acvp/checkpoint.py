@@ -27,6 +27,7 @@ from torch.optim import Optimizer
 
 from acvp.durable import check_space, make_folder, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST = 2**20
@@ -98,10 +99,10 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     return path
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint and check every byte of it."""
-    manifest = _manifest(path)
-    files = {name: _checked(path, name, wanted) for name, wanted in manifest["files"].items()}
+def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
+    """Read a checkpoint and check every byte of it; no symbolic link may lead out of it, or out of its run."""
+    manifest = _manifest(path, run)
+    files = {name: _checked(path, name, wanted, run) for name, wanted in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
     return Checkpoint(path, int(manifest["step"]), score, files)
 
@@ -111,7 +112,7 @@ def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     found = list(_folders(folder))
     for path in found:
         try:
-            return read_checkpoint(path)
+            return read_checkpoint(path, folder.parent)
         except CheckpointError as error:
             warn(f"{error}; going back to the checkpoint before it")
     if found:
@@ -147,12 +148,12 @@ def _folders(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path, run: Path | None = None) -> dict[str, Any]:
     file = path / MANIFEST_NAME
     try:
         if file.stat().st_size > MAX_MANIFEST:
             raise CheckpointError(f"{file}: {file.stat().st_size:,} bytes are too many for a manifest")
-        manifest = unseal(file.read_bytes())
+        manifest = unseal(read_file(file, run or path))
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror}); is {path} a checkpoint?") from error
     except ValueError as error:
@@ -163,7 +164,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _checked(folder: Path, name: str, wanted: Any) -> bytes:
+def _checked(folder: Path, name: str, wanted: Any, run: Path | None) -> bytes:
     file = folder / name
     if Path(name).name != name or not isinstance(wanted, dict):
         raise CheckpointError(f"{file}: the manifest names no plain file")
@@ -171,7 +172,7 @@ def _checked(folder: Path, name: str, wanted: Any) -> bytes:
         size = file.stat().st_size
         if size != wanted.get("size"):
             raise CheckpointError(f"{file}: {size:,} bytes, the manifest says {wanted.get('size')}")
-        data = file.read_bytes()
+        data = read_file(file, run or folder)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
     if _hash(data) != wanted.get("sha256"):

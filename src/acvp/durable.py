@@ -21,6 +21,7 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 SPARE_BYTES = 16 * 1024 * 1024
 """Kept free on the disk beyond what a write needs, so that logs and other programs go on working."""
@@ -113,6 +114,7 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         with contextlib.suppress(OSError):  # without it a second writer is refused as well, only less politely
+            (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
             (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
         yield
@@ -158,7 +160,9 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _append_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # neither a symbolic link to elsewhere nor a pipe without a reader
+    descriptor = os.open(path, flags, 0o644)
     try:
         before = os.fstat(descriptor).st_size
         try:
@@ -193,6 +197,8 @@ def _disk_error(path: Path, needed: int, error: OSError) -> DiskError:
 
 def _acquire(folder: Path) -> BaseFileLock:
     """The lock of a folder; tries again for a moment while its holder has not told its name yet, or is just leaving."""
+    if (folder / LOCK_NAME).is_symlink():
+        raise DiskError(f"{folder / LOCK_NAME}: a symbolic link, which leads the writer elsewhere; remove it")
     lock, deadline = FileLock(folder / LOCK_NAME, timeout=0), time.monotonic() + HOLDER_SECONDS
     while True:
         try:
@@ -211,7 +217,7 @@ def _acquire(folder: Path) -> BaseFileLock:
 def _holder(folder: Path) -> str | None:
     """Who holds a folder, in words; None where nobody alive says so."""
     try:
-        holder = json.loads((folder / HOLDER_NAME).read_text())
+        holder = json.loads(read_file(folder / HOLDER_NAME, folder))
         if holder["host"] == socket.gethostname() and not _is_alive(holder["pid"]):
             return None  # killed: the one who has the lock now is about to put its own name there
         return f"process {holder['pid']} on {holder['host']} ({holder['command']}, since {holder['since']})"

@@ -26,6 +26,7 @@ from typing import Any
 
 from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
@@ -75,7 +76,7 @@ class RunFolder:
         """Return what the run was started with."""
         file = self.path / CONFIG_NAME
         try:
-            return unseal(file.read_bytes())
+            return unseal(read_file(file, self.path))
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
         except ValueError as error:
@@ -98,10 +99,11 @@ class RunFolder:
         file = self.path / METRICS_NAME
         if not file.exists():
             return []
-        lines = file.read_bytes().split(b"\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError as error:
+            return [json.loads(line) for line in read_file(file, self.path).split(b"\n")[:-1]]
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
 
     def forget_metrics_after(self, step: int) -> None:

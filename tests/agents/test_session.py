@@ -194,7 +194,7 @@ def test_a_run_that_was_started_otherwise_is_refused(
     ("options", "message"),
     [
         ({"minutes": 0}, "--minutes 0: more than 0"),
-        ({"replay": -1}, "--replay -1: more than 0"),
+        ({"replay": -1}, "--replay -1: at least 1"),
         ({"seed": -1}, "--seed -1"),
         ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
         ({"predictor": Path("x")}, "informed-model and --predictor belong together"),

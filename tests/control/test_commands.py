@@ -317,7 +317,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
         (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
         (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
-        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2.0"),
+        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from acvp.checkpoint import forget_after, newest_good
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.models import keep_freed_memory
+from acvp.progress import err
 from acvp.runs import RunFolder, default_path, differences
 from acvp.stopping import StoppedError, stop_signals
 
@@ -64,7 +64,7 @@ def train_agent(
     """
     keep_freed_memory()
     settings = make_settings(config)
-    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
         exploration = (make_exploration or _built_in(settings, config.seed))(env)

@@ -53,13 +53,16 @@ def read_run(path: Path) -> dict[str, Any]:
     """Return strategy, seed, all other settings and the learning curve of an agent's run."""
     run = RunFolder(path)
     settings = run.read_config()
-    if "env_id" not in settings or "exploration" not in settings.get("settings", {}):
+    if not {"env_id", "seed"} <= settings.keys() or "exploration" not in settings.get("settings", {}):
         raise UserError(f"{path}: not the run of an agent; name folders that acvp agent train has written")
-    points = [
-        {name: line[name] for name in ("step", "mean", "scores")}
-        for line in run.metrics()
-        if line["kind"] == "evaluation"
-    ]
+    try:
+        points = [
+            {name: line[name] for name in ("step", "mean", "scores")}
+            for line in run.metrics()
+            if line["kind"] == "evaluation"
+        ]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: its metrics are not as acvp agent train writes them ({error})") from error
     if not points:
         raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
     return {

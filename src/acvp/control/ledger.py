@@ -13,6 +13,7 @@ from typing import Any
 from acvp.durable import append_line, make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.models import Predictor
+from acvp.reading import read_file
 
 
 class Ledger:
@@ -51,7 +52,10 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
     """Return the parts in a file; a last line that was never finished is taken out of it."""
     if not file.exists():
         return {}
-    data = file.read_bytes()
+    try:
+        data = read_file(file, file.parent)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
         write_atomic(file, whole)

@@ -18,6 +18,7 @@ from acvp.data.store import (
     read_info,
 )
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 Progress = Callable[[int, int], None]
 """Called with (episodes checked, episodes in all)."""
@@ -47,7 +48,11 @@ def _entries(path: Path, problems: list[str]) -> Iterator[IndexEntry]:
     if not index.exists():
         problems.append(f"{index}: missing: the store has no episodes" if _parts(path) else f"{path}: no episodes yet")
         return
-    *lines, rest = index.read_bytes().split(b"\n")
+    try:
+        *lines, rest = read_file(index, path).split(b"\n")
+    except OSError as error:
+        problems.append(f"{index}: cannot be read ({error.strerror})")
+        return
     if rest:
         problems.append(f"{index}: its last line is unfinished; the next acvp collect mends that")
     seen: set[int] = set()

@@ -24,6 +24,7 @@ from acvp.data.store import (
 )
 from acvp.durable import append_line, exclusive_writer, make_folder, seal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 
 class StoreWriter:
@@ -80,14 +81,14 @@ class StoreWriter:
     def adopt_finished_parts(self) -> None:
         """Enter parts that a killed writer finished but did not list, and drop an unfinished last line."""
         index = self.path / INDEX_NAME
-        if index.exists() and not index.read_bytes().endswith(b"\n"):
+        if index.exists() and not read_file(index, self.path).endswith(b"\n"):
             self.rewrite_index()
         listed = {part_path(self.path, number).stem for number in self._entries}
         for file in sorted((self.path / PARTS_NAME).glob("*.safetensors")):
             if not file.stem.isdecimal() or file.stem in listed:
                 continue
             try:
-                data = file.read_bytes()
+                data = read_file(file, self.path)
                 episode = parse(data)
                 self._check(episode)
                 if episode.content_hash() != episode.header.content:

@@ -1,6 +1,7 @@
 """Any Gymnasium env with uint8 image observations and discrete actions as a Game."""
 
 from collections.abc import Sequence
+from math import isfinite, nan
 from typing import Any
 
 import gymnasium
@@ -41,17 +42,17 @@ class GymGame(Game):
 
     def _begin(self, seed: int) -> Frame:
         observation, info = self._env.reset(seed=seed)
-        self.lives = int(info.get("lives", -1))
+        self.lives = self._count_lives(info)
         return self._frame(observation)
 
     def _emulate(self, actions: Sequence[int]) -> Step:
         total = 0.0
         for action in actions:
             observation, reward, terminated, truncated, info = self._env.step(action + self._start)
-            total += float(reward)
+            total += self._number("reward", reward)
             if terminated or truncated:
                 break
-        self.lives = int(info.get("lives", -1))
+        self.lives = self._count_lives(info)
         return Step(self._frame(observation), total, bool(terminated), bool(truncated))
 
     def _payload(self) -> bytes:
@@ -71,11 +72,26 @@ class GymGame(Game):
         """Close the env."""
         self._env.close()
 
+    def _number(self, name: str, value: Any) -> float:
+        """Return a number that the env reports, if it is one and finite."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = nan
+        if not isfinite(number):
+            raise UserError(f"{self.env_id} returned the {name} {value!r:.80}, which is no finite number: fix the env")
+        return number
+
+    def _count_lives(self, info: dict[str, Any]) -> int:
+        return int(self._number("lives", info.get("lives", -1)))
+
     def _frame(self, observation: npt.NDArray[np.uint8]) -> Frame:
+        if not isinstance(observation, np.ndarray):
+            raise UserError(f"{self.env_id} returned a {type(observation).__name__} as its frame: fix the env")
         if observation.shape != self._raw_shape or observation.dtype != np.uint8:
             raise UserError(
                 f"{self.env_id} returned {observation.dtype} of shape {observation.shape} where its observation space "
-                f"promises uint8 of shape {self._raw_shape}: mend the env"
+                f"promises uint8 of shape {self._raw_shape}: fix the env"
             )
         gray = observation.reshape(*self.frame_shape[:2], -1)  # (H, W, 1 or 3)
         return np.broadcast_to(gray, self.frame_shape).copy()

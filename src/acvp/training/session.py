@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
+from acvp.progress import err
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
 from acvp.stopping import StoppedError, stop_signals
 from acvp.training.batches import TrainingData
@@ -65,7 +65,7 @@ def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Co
     data = TrainingData(store, recipe)
     fabric = make_fabric(config)
     run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
-    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = console or err
     display = Display(console, len(recipe.phases), speaks=fabric.is_global_zero)
     with stop_signals() as stop, _writing(run, fabric), display:
         restored = _begin(config, run, fabric, data, display)
