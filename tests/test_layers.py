@@ -8,7 +8,7 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 LAYERS = [
-    {"errors", "durable", "seeding", "runs", "checkpoint", "stopping", "video", "progress"},
+    {"errors", "durable", "seeding", "runs", "checkpoint", "stopping", "ends", "video", "progress"},
     {"envs"},
     {"data", "models"},
     {"training", "evaluation", "agents"},
