@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from acvp.ends import handler, run, start
+from acvp.ends import run_process
 
 
 def main() -> int:
     """Run this process's command line and return its exit code."""
-    start()
-    handler.exit_code = code = run(_command)
-    return code
+    return run_process(_command)
 
 
 def _command() -> int:
-    from acvp import cli
+    from acvp.cli import main
 
-    handler.loading = False
-    return cli.main()
+    return main()
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    ends.handler.loading = False
     if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         out.print(f"acvp {__version__}")
         return EXIT_OK
@@ -392,6 +393,4 @@ def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) ->
 
 
 if __name__ == "__main__":
-    from acvp.__main__ import main as main_of_the_process
-
-    sys.exit(main_of_the_process())
+    sys.exit(ends.run_process(main))

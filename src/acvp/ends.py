@@ -88,6 +88,13 @@ def start() -> None:
             setattr(sys, name, output)
 
 
+def run_process(command: Callable[[], int]) -> int:
+    """Run the command line that this process is for, as `run` does, with its signals and its output."""
+    start()
+    handler.exit_code = code = run(command)
+    return code
+
+
 def run(command: Callable[[], int]) -> int:
     """Run a command and return its exit code; what it raises becomes one line on stderr."""
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 MAX_REASON = 300
 """Characters of a foreign error's text that are shown."""
@@ -21,7 +23,7 @@ def user_code(what: str) -> Iterator[None]:
     except (UserError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # SystemExit too: a user's env does not end acvp
-        raise UserError(f"{what} raised {describe(error)}") from error
+        raise UserError(f"{what} raised {describe(error)} ({_where(error)})") from error
 
 
 def describe(error: BaseException) -> str:
@@ -32,6 +34,12 @@ def describe(error: BaseException) -> str:
         text = ""
     text = text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _where(error: BaseException) -> str:
+    """Return the file and the line that raised an error."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(place.filename).name}, line {place.lineno}"
 
 
 def one_line(text: str) -> str:
