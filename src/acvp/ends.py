@@ -154,9 +154,10 @@ def _reason(error: BaseException) -> str | None:
     """Return what a user should know about an error; None: it is a bug."""
     if isinstance(error, UserError):
         return str(error)
-    if _is_memory(error):
+    lack = _lack_of_memory(error)
+    if lack is not None:
         traceback.clear_frames(error.__traceback__)  # there may be too little left for a line of text
-        return f"not enough memory ({describe(error)}): close other programs, raise ulimit -v, or ask for less at once"
+        return f"not enough memory ({describe(lack)}): close other programs, raise ulimit -v, or ask for less at once"
     if isinstance(error, OSError):
         path = error.filename if error.filename is not None else error.filename2
         reason = error.strerror or describe(error)
@@ -164,11 +165,16 @@ def _reason(error: BaseException) -> str | None:
     return None
 
 
-def _is_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
-        return True
-    told = str(error).lower() if isinstance(error, RuntimeError | ImportError | OSError) else ""
-    return any(sign in told for sign in MEMORY_SIGNS)
+def _lack_of_memory(error: BaseException | None) -> BaseException | None:
+    """Return the error, of those that led to this one, that is a lack of memory."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
+            return error
+        text = str(error).lower() if isinstance(error, RuntimeError | ImportError | OSError) else ""
+        if any(sign in text for sign in MEMORY_SIGNS):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _report_bug(error: BaseException) -> str:

@@ -177,6 +177,14 @@ class Noisy(Good):
         return super().step(action)
 
 
+class FewerActions(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Offers two of the three actions that the env below it names; that is not wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(Good())
+        self.action_space = spaces.Discrete(2)
+
+
 def env_id(name: str) -> str:
     """The id under which an env is registered."""
     return f"acvp-tests/{name}-v0"
@@ -193,6 +201,6 @@ for _base, _table in ((Good, MISBEHAVING), (Saving, SAVING)):
         if env_id(_name) not in gymnasium.registry:
             arguments = {"base": _base, "method": _method, "wrong": _wrong}
             gymnasium.register(env_id(_name), entry_point=f"{__name__}:make", kwargs=arguments)
-for _kind in (Good, Noisy, Saving):
+for _kind in (Good, Noisy, Saving, FewerActions):
     if env_id(_kind.__name__) not in gymnasium.registry:
         gymnasium.register(env_id(_kind.__name__), entry_point=f"{__name__}:{_kind.__name__}")

@@ -57,6 +57,11 @@ def test_a_right_env_comes_through_unchanged() -> None:
         assert game.controlled_position() == (1.0, 2.0)
 
 
+def test_a_wrapper_with_fewer_actions_need_not_name_them() -> None:
+    with make_game(env_id("FewerActions")) as game:
+        assert game.action_meanings == ("0", "1")
+
+
 def fails_at_once(meanings: tuple[str, ...], rng: np.random.Generator) -> object:
     raise SystemExit(3)
 

@@ -41,7 +41,7 @@ class GymGame(Game):
         super().__init__(
             env_id=env_id,
             frame_shape=(shape[0], shape[1], 3),
-            action_meanings=_meanings(env_id, env, int(space.n)),
+            action_meanings=_meanings(env_id, self._env, int(space.n)),
             settings=settings,
             limit=limit,
         )
@@ -170,15 +170,18 @@ def _action_space(env_id: str, space: spaces.Space[Any]) -> spaces.Discrete:
 
 
 def _meanings(env_id: str, env: Env, count: int) -> list[str]:
+    """Return the env's names of its actions; those of an env below a wrapper only where they fit, else numbers."""
     with user_code(f"{env_id}: get_action_meanings()"):
         meanings = env.get_wrapper_attr("get_action_meanings") if env.has_wrapper_attr("get_action_meanings") else None
-        names = list(meanings()) if callable(meanings) else [str(index) for index in range(count)]
-    if len(names) != count or not all(isinstance(name, str) for name in names):
+        names = list(meanings()) if callable(meanings) else []
+    if len(names) == count and all(isinstance(name, str) for name in names):
+        return names
+    if hasattr(env, "get_action_meanings"):
         raise UserError(
             f"{env_id}: get_action_meanings should return {count} strings, one for each action, not {_shown(names)}: "
             "fix the env"
         )
-    return names
+    return [str(index) for index in range(count)]
 
 
 def _shown(value: Any) -> str:
