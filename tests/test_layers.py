@@ -15,6 +15,7 @@ LAYERS = [
         "runs",
         "checkpoint",
         "stopping",
+        "ends",
         "video",
         "progress",
         "reading",
@@ -27,7 +28,8 @@ LAYERS = [
     {"control", "analysis", "play"},
     {"report"},
     {"presets"},
-    {"cli", "__init__", "__main__"},
+    {"cli", "__init__"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SIBLINGS_ALLOWED = {("agents", "data")}

@@ -1,4 +1,4 @@
-"""acvp <verb>: parses, calls, prints; a user's mistake is one line and exit code 2."""
+"""acvp <verb>: parses, calls, prints; ends.py decides how it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 from tyro.conf import subcommand
 
-from acvp import __version__
+from acvp import __version__, ends
 from acvp.agents.config import (
     AgentCompareConfig,
     AgentConfig,
@@ -30,6 +30,7 @@ from acvp.data.config import DataConfig, ExportConfig, ImportConfig, InfoConfig,
 from acvp.data.policies import load_policy
 from acvp.data.store import EpisodeStore
 from acvp.durable import refuse_full
+from acvp.ends import EXIT_CODES, EXIT_OK, EXIT_PROBLEMS
 from acvp.envs import load_module, make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
@@ -37,9 +38,6 @@ from acvp.play.config import PlayConfig, PredictorExportConfig
 from acvp.progress import counting, err, out, progress_bar, stages, told
 from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
-
-EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
-
 
 Verb = (
     Annotated[CollectConfig, subcommand("collect")]
@@ -58,27 +56,25 @@ Verb = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run a command line in this process and return its exit code."""
+    return ends.run(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    ends.handler.loading = False
     if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         out.print(f"acvp {__version__}")
         return EXIT_OK
-    try:
-        verb: Any = tyro.cli(
-            Verb,
-            prog="acvp",
-            description="Record a pixel game, learn to predict its frames, look hundreds of steps ahead.",
-            args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-        )
-        verb = verb.verb if isinstance(verb, AgentConfig | DataConfig) else verb
-        _import_trusted(verb)
-        return RUN[type(verb)](verb)
-    except UserError as error:
-        err.print(f"acvp: {error}")
-        return EXIT_USER_ERROR
-    except KeyboardInterrupt:
-        err.print("acvp: stopped; run the same command again")
-        return EXIT_INTERRUPTED
+    verb: Any = tyro.cli(
+        Verb,
+        prog="acvp",
+        description=f"Record a pixel game, learn to predict its frames, look far ahead.\n\n{EXIT_CODES}",
+        args=arguments,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    verb = verb.verb if isinstance(verb, AgentConfig | DataConfig) else verb
+    _import_trusted(verb)
+    return RUN[type(verb)](verb)
 
 
 def _import_trusted(verb: Any) -> None:
@@ -396,4 +392,4 @@ def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) ->
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ends.run_process(main))

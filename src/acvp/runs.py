@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +160,37 @@ def _version(package: str) -> str | None:
         return None
 
 
+def peak_memory_bytes() -> int | None:
+    """Return the most memory that this process has had; None where the system does not say (Windows)."""
+    if find_spec("resource") is None:  # pragma: no cover
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts in bytes, Linux in kilobytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_memory_mb() -> int | None:
+    """Return the most memory that this process has had, in units of 2²⁰ bytes."""
+    taken = peak_memory_bytes()
+    return None if taken is None else round(taken / 2**20)
+
+
 def _commit() -> str | None:
-    """Return the commit of the code that runs, marked where it was changed since; None outside a repository."""
-    folder = Path(__file__).parent
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit of the code that runs, marked where it was changed since; None outside acvp's repository.
+
+    A package installed into an environment within somebody's own repository is not part of that repository.
+    """
+    folder = Path(__file__).resolve().parent
+    top = _git("rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() / "src" / "acvp" != folder:
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says in acvp's folder, None where it fails or is missing."""
+    command, folder = ["git", *arguments], Path(__file__).parent
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

@@ -147,8 +147,9 @@ def test_an_impossible_action_names_the_policy(tmp_path: Path) -> None:
             collect(toy(tmp_path / str(workers), policy=f"{__name__}:bad_policy", epsilon=0.0, workers=workers))
 
 
-def test_a_mistake_in_a_worker_shows_its_traceback(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: the policy's own mistake"):
+def test_a_policys_mistake_in_a_worker_names_its_line(tmp_path: Path) -> None:
+    message = r"failing_policy' raised ZeroDivisionError: the policy's own mistake \(test_collect\.py, line \d+\)"
+    with pytest.raises(UserError, match=message):
         collect(toy(tmp_path, policy=f"{__name__}:failing_policy", workers=2))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,7 +14,7 @@ from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.play import Play, Progress, Scores, play_games
 from acvp.durable import make_folder, write_atomic
 from acvp.envs import Game, make_game
-from acvp.runs import provenance
+from acvp.runs import peak_memory_mb, provenance
 from acvp.video import Picture, encode_mp4, require_encoder
 
 RESULT_NAME, VIDEO_NAME = "agent-evaluation.json", "play.mp4"
@@ -50,7 +48,6 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
 
 def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scores) -> dict[str, Any]:
     """Return the result with what it needs to be understood and repeated."""
-    unit = 1 if sys.platform == "darwin" else 1024
     return {
         "what": "score of an agent: mean over plays, with the standard error of the mean",
         "agent": config.agent,
@@ -65,7 +62,7 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "scores": [play.score for play in scores.plays],
         "decisions": [len(play.actions) for play in scores.plays],
         "provenance": provenance(),
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20),
+        "peak_memory_mb": peak_memory_mb(),
     }
 
 

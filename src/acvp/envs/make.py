@@ -10,7 +10,7 @@ from acvp.envs.atari import FRAME_SKIP, AtariGame, atari_games, atari_id
 from acvp.envs.game import Game, Json
 from acvp.envs.gym import GymGame
 from acvp.envs.toy import TOY_ID
-from acvp.errors import UserError
+from acvp.errors import UserError, describe, one_line, user_code
 
 
 def make_game(
@@ -56,10 +56,11 @@ def _gym_game(env_id: str, settings: dict[str, Json], max_steps: int | None) -> 
     spec = gymnasium.registry.get(env_id)
     if spec is None:
         raise UserError(f"unknown environment {env_id!r}: {_suggestion(env_id)}")
-    try:
-        env = gymnasium.make(env_id, disable_env_checker=True, max_episode_steps=-1)  # Game counts the steps itself
-    except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"{env_id} cannot be made: {' '.join(str(error).split())}") from error
+    with user_code(f"{env_id}: __init__"):
+        try:
+            env = gymnasium.make(env_id, disable_env_checker=True, max_episode_steps=-1)  # Game counts the steps itself
+        except (gymnasium.error.Error, ImportError) as error:
+            raise UserError(f"{env_id} cannot be made: {one_line(str(error))}") from error
     return GymGame(env, env_id=env_id, settings=settings, limit=max_steps or spec.max_episode_steps)
 
 
@@ -83,8 +84,9 @@ def load_module(module: str) -> None:
     """Import a module that the user has named, which may register games; never one that a file names."""
     try:
         importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # whatever the user's module raises
         raise UserError(
-            f"cannot import module {module!r} ({type(error).__name__}: {error}): fix it, install it, or put its "
-            "folder on PYTHONPATH"
+            f"cannot import module {module!r} ({describe(error)}): fix it, install it, or put its folder on PYTHONPATH"
         ) from error
