@@ -14,6 +14,7 @@ LAYERS = [
         "seeding",
         "runs",
         "checkpoint",
+        "result_cache",
         "stopping",
         "ends",
         "video",

@@ -29,7 +29,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.config import DataConfig, ExportConfig, ImportConfig, InfoConfig, VerifyConfig
 from acvp.data.policies import load_policy
 from acvp.data.store import EpisodeStore
-from acvp.durable import refuse_full
+from acvp.durable import new_folder
 from acvp.ends import EXIT_CODES, EXIT_OK, EXIT_PROBLEMS
 from acvp.envs import load_module, make_game
 from acvp.errors import UserError
@@ -289,8 +289,8 @@ def run_agent_import(config: AgentImportConfig) -> int:
     require_stable_baselines3()
     from acvp.agents.sb3 import import_agent
 
-    refuse_full(config.out)
-    import_agent(config.source, config.env_id, trust_pickle=config.trust_pickle).save(config.out)
+    with new_folder(config.out) as folder:
+        import_agent(config.source, config.env_id, trust_pickle=config.trust_pickle).save(folder)
     out.print(f"written to {config.out}; look at it: acvp agent evaluate --agent {config.out}")
     return EXIT_OK
 

@@ -123,6 +123,34 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
         lock.release()
 
 
+@contextlib.contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A hidden folder to write into that gets the name `out` when all is written, and vanishes when something fails.
+
+    It lies in `.NAME.partial`, which only one process at a time may hold; what a killed one left there is removed.
+    """
+    out = out.resolve()
+    refuse_full(out)
+    partial = out.with_name(f".{out.name}.partial")
+    make_folder(partial)
+    with exclusive_writer(partial):
+        unfinished = partial / "unfinished"
+        try:
+            if unfinished.exists():
+                shutil.rmtree(unfinished)
+            unfinished.mkdir()
+            yield unfinished
+            if out.exists():
+                out.rmdir()
+            unfinished.rename(out)
+            sync_folder(out.parent)
+        except OSError as error:
+            reason = error.strerror or error
+            raise UserError(f"{out}: could not be written ({reason}); nothing of it is left") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
 def seal(body: dict[str, Any]) -> bytes:
     """JSON text of body with its own SHA-256 inside, so that a flipped bit anywhere in it shows."""
     return json.dumps(body | {"sha256": _digest(body)}, indent=1, ensure_ascii=False).encode() + b"\n"

@@ -107,9 +107,13 @@ class RunFolder:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
 
-    def forget_metrics_after(self, step: int) -> None:
-        """Drop the lines of steps that a resumed run is going to do again."""
-        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
+    def forget_metrics_after(self, step: int, lines: int | None = None) -> None:
+        """Drop what a resumed run is going to write again: lines of later steps, those after the first `lines`, and a
+        last line that was never finished.
+        """
+        if not (self.path / METRICS_NAME).exists():
+            return
+        kept = [line for line in self.metrics()[:lines] if line.get("step", 0) <= step]
         write_atomic(self.path / METRICS_NAME, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def _refuse_foreign_folder(self) -> None:

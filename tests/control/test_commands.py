@@ -19,7 +19,6 @@ from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.control.coverage import covered, default_cell, visits
 from acvp.control.expedition import explore
 from acvp.control.explore_command import explore_sources, explore_table, first_rewards
-from acvp.control.ledger import Ledger
 from acvp.control.play_command import agent_fingerprint, control_runs, control_table
 from acvp.control.predicted_play import play
 from acvp.data.store import EpisodeStore
@@ -261,37 +260,6 @@ def test_cells() -> None:
     grid = visits(route, (6, 5, 3), cell=2)
     assert grid.tolist() == [[2, 1, 0], [1, 0, 0], [1, 0, 0]]  # what is off the frame counts at its edge
     assert (default_cell((210, 160, 3)), default_cell((24, 24, 3))) == (5, 1)
-
-
-def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:
-    file = tmp_path / "x.jsonl"
-    measured: list[int] = []
-
-    def score(n: int) -> dict[str, Any]:
-        def measure() -> dict[str, Any]:
-            measured.append(n)
-            return {"score": n + 1}
-
-        return Ledger(file).part({"n": n}, measure)
-
-    assert score(1) == {"score": 2}
-    file.write_bytes(file.read_bytes() + b'{"settings": {"n": 2}, "res')
-    assert [score(n) for n in (1, 2, 1, 2)] == [{"score": 2}, {"score": 3}] * 2
-    assert measured == [1, 2]
-    file.write_bytes(b"nonsense\n")
-    with pytest.raises(UserError, match="move it away"):
-        Ledger(file)
-
-
-def test_parts_of_earlier_commands_count_with_the_time_they_took(tmp_path: Path) -> None:
-    parts = [{"settings": {"n": n}, "result": {"score": n}, "seconds": 7.5 * n} for n in (1, 2)]
-    del parts[1]["seconds"]  # as earlier versions wrote it
-    (tmp_path / "x.jsonl").write_text("".join(json.dumps(part) + "\n" for part in parts))
-    ledger = Ledger(tmp_path / "x.jsonl")
-    assert ledger.earlier_seconds == 0.0  # what nobody asks for does not count
-    for _ in range(2):  # nor does what is asked for again
-        assert [ledger.part({"n": n}, dict) for n in (1, 2, 3)] == [{"score": 1}, {"score": 2}, {}]
-        assert ledger.earlier_seconds == 7.5
 
 
 def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:

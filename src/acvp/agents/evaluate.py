@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import Any
 
+from acvp import __version__
 from acvp.agents.agent import Agent, load_agent
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.play import Play, Progress, Scores, play_games
-from acvp.durable import make_folder, write_atomic
+from acvp.checkpoint import to_bytes
+from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
+from acvp.result_cache import ResultCache, unfinished_results
 from acvp.runs import peak_memory_mb, provenance
+from acvp.seeding import generator
 from acvp.video import Picture, encode_mp4, require_encoder
 
-RESULT_NAME, VIDEO_NAME = "agent-evaluation.json", "play.mp4"
+RESULT_NAME, PARTS_NAME, VIDEO_NAME = "agent-evaluation.json", "agent-evaluation.jsonl", "play.mp4"
 VIDEO_HEIGHT = 420
 """Pixels, about."""
 
@@ -34,16 +40,42 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
         agent.check_actions(games[0].action_meanings, games[0].env_id)
         for _ in range(min(config.plays, config.at_once) - 1):
             games.append(stack.enter_context(make_game(env_id, **options)))  # type: ignore[arg-type]
-        scores = play_games(
-            agent, games, plays=config.plays, epsilon=config.epsilon, seed=config.seed, progress=progress
-        )
+        results = None if config.out is None else stack.enter_context(unfinished_results(config.out / PARTS_NAME))
+        scores = _play(config, agent, games, results, progress)
         body = describe(config, agent, games[0], scores) | {"seconds": round(time.monotonic() - started, 1)}
         if config.out is not None:
-            make_folder(config.out)
             if config.video:
                 write_atomic(config.out / VIDEO_NAME, encode_mp4(film(games[0], middle(scores))))
             write_atomic(config.out / RESULT_NAME, json.dumps(body, indent=1).encode() + b"\n")
     return body
+
+
+def _play(
+    config: AgentEvaluateConfig, agent: Agent, games: Sequence[Game], results: ResultCache | None, progress: Progress
+) -> Scores:
+    """Return what the agent's plays come to: rounds of as many as there are games, each kept when it is over."""
+    options: dict[str, Any] = {"epsilon": config.epsilon, "seed": config.seed}
+    weights = hashlib.sha256(to_bytes(agent.network.state_dict())).hexdigest()
+    shared = {"version": __version__, "game": games[0].env_id, "settings": games[0].settings, "agent": weights}
+    plays: list[Play] = []
+    for first in range(0, config.plays, len(games)):
+        count = min(len(games), config.plays - first)
+
+        def measure(first: int = first, count: int = count) -> dict[str, Any]:
+            show = partial(_show, progress, first, config.plays)
+            scores = play_games(agent, games[:count], plays=count, first=first, progress=show, **options)
+            return {"plays": [[play.seed, play.score, play.actions] for play in scores.plays]}
+
+        which = {"first": first, "count": count, "max_steps": config.max_steps}
+        found = measure() if results is None else results.part(shared | options | which, measure)
+        for number, (seed, score, actions) in enumerate(found["plays"], first):
+            plays.append(Play(number, seed, generator("over", number), score, actions))
+        progress(len(plays), config.plays)
+    return Scores(tuple(plays))
+
+
+def _show(progress: Progress, before: int, plays: int, done: int, total: int) -> None:
+    progress(before + done, plays)
 
 
 def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scores) -> dict[str, Any]:

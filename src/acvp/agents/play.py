@@ -55,10 +55,20 @@ class Scores:
 
 
 def play_games(
-    agent: Agent, games: Sequence[Game], *, plays: int, epsilon: float, seed: int, progress: Progress = lambda *_: None
+    agent: Agent,
+    games: Sequence[Game],
+    *,
+    plays: int,
+    epsilon: float,
+    seed: int,
+    progress: Progress = lambda *_: None,
+    first: int = 0,
 ) -> Scores:
-    """Let an agent play `plays` times, as many at once as there are games; a coin of ε before each decision."""
-    hall = _Hall(games, iter(range(plays)), seed)
+    """Let an agent play `plays` times, as many at once as there are games; a coin of ε before each decision.
+
+    `first` is the number of the first play: what a play comes to follows from its number and the seed.
+    """
+    hall = _Hall(games, iter(range(first, first + plays)), seed)
     while hall.under_way:
         chosen = agent.act(hall.observations())
         for (place, play), best in zip(list(hall.under_way.items()), chosen, strict=True):

@@ -72,7 +72,7 @@ def train_agent(
             _begin(config, run, settings, env, weights)
             dqn = AcvpDqn(settings, env, seed=config.seed, exploration=exploration, device=config.device)
             position = _restored(run, dqn, env, display)
-            log = AgentLog(run, dqn.num_timesteps)
+            log = AgentLog(run, dqn.num_timesteps if position.evaluations else -1)
             dqn.set_logger(Logger(None, [log]))
             trainer = AgentTrainer(
                 dqn, env, options=config, games=judges, run=run, display=display, log=log, stop=stop, position=position
@@ -194,10 +194,11 @@ def _begin(
 def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> Position:
     """Return where the run is, with the DQN and its games put there."""
     checkpoint = newest_good(run.checkpoints, display.say)
-    run.forget_metrics_after(-1 if checkpoint is None else checkpoint.step)
     if checkpoint is None:
+        run.forget_metrics_after(-1)
         return Position()
     position = restore(checkpoint, dqn, env)
+    run.forget_metrics_after(checkpoint.step, position.lines)
     if kept := kept_agent(checkpoint):
         write_files(run.path / OF_A_RUN, kept)
     forget_after(run.checkpoints, checkpoint.step)

@@ -52,6 +52,8 @@ class Position:
     """Points of the learning curve that are done."""
     best: float | None = None
     """Highest mean score less its standard error of them."""
+    lines: int | None = None
+    """Lines of metrics.jsonl that were written before the checkpoint; None: not noted in early ones."""
     finished: list[dict[str, float]] = field(default_factory=list)
     """Scores (r) and decisions (l) of the last plays."""
 

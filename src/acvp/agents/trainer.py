@@ -166,6 +166,8 @@ class AgentTrainer:
 
     def save(self) -> None:
         """Write a checkpoint and prune older ones."""
+        self.log.flush()
+        self.position.lines = len(self.run.metrics())
         files = to_files(self.dqn, self.env, self.position, self.run.path / OF_A_RUN, replay=self.options.save_replay)
         save_checkpoint(self.run.checkpoints, self.decisions, files)
         prune(self.run.checkpoints, KEPT)

@@ -16,7 +16,6 @@ from acvp.control.coverage import covered, default_cell, visits
 from acvp.control.expedition import Explorer, RandomExplorer, Route, explore
 from acvp.control.exploration import informed_by_emulator, informed_by_model
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, write_figure
-from acvp.control.ledger import Ledger, fingerprint
 from acvp.control.results import write_results
 from acvp.control.viewing import refuse_other_game
 from acvp.data.views import luminance
@@ -25,7 +24,8 @@ from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, as_subject
 from acvp.evaluation.tables import TextTable, number
-from acvp.models import Predictor
+from acvp.models import Predictor, fingerprint
+from acvp.result_cache import ResultCache
 
 EXPLORE_NAME, PARTS_NAME = "explore.json", "explore.jsonl"
 CURVE_POINTS = 50
@@ -44,7 +44,7 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
             make_explorer(source, game, predictor, config, seed=0)  # refuses early what cannot be done
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
-        ledger = Ledger(config.out / PARTS_NAME)
+        ledger = ResultCache(config.out / PARTS_NAME)
         survey = Survey(config, game, predictor, ledger, stage)
         body = _described(config, game, {source: survey.of(source) for source in config.chosen_sources})
         _write_figures(body, luminance(game.reset(0)), config)
@@ -71,7 +71,7 @@ class Survey:
     """Explores seed by seed, or finds what an earlier command has explored."""
 
     def __init__(
-        self, config: ExploreConfig, game: Game, predictor: Predictor | None, ledger: Ledger, stage: Stage
+        self, config: ExploreConfig, game: Game, predictor: Predictor | None, ledger: ResultCache, stage: Stage
     ) -> None:
         self.config, self.game, self.predictor, self.ledger, self.stage = config, game, predictor, ledger, stage
         self._weights = None if predictor is None else fingerprint(predictor)

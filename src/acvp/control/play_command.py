@@ -14,7 +14,6 @@ import numpy as np
 
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure, write_figure
-from acvp.control.ledger import Ledger, fingerprint
 from acvp.control.predicted_play import Player, PlayingAgent, Plays, RandomPlayer, play, refuse_other_actions
 from acvp.control.results import write_results
 from acvp.control.sight import PredictedSight, Sight, TrueSight
@@ -25,6 +24,8 @@ from acvp.errors import UserError
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, as_subject, default_out
 from acvp.evaluation.subjects import Subject
 from acvp.evaluation.tables import TextTable, number
+from acvp.models import fingerprint
+from acvp.result_cache import ResultCache
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
 SEVERAL = Path("evaluation")
@@ -59,7 +60,7 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         _check(config, agent, subjects, games[0])
         make_folder(out)
         stack.enter_context(exclusive_writer(out))
-        ledger = Ledger(out / PARTS_NAME)
+        ledger = ResultCache(out / PARTS_NAME)
         measurements = Measurements(config, agent, games, ledger, stage)
         body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
@@ -88,7 +89,7 @@ class Measurements:
     """Measures points, or finds what an earlier command has measured."""
 
     def __init__(
-        self, config: ControlConfig, agent: PlayingAgent, games: Sequence[Game], ledger: Ledger, stage: Stage
+        self, config: ControlConfig, agent: PlayingAgent, games: Sequence[Game], ledger: ResultCache, stage: Stage
     ) -> None:
         self.config, self.games, self.ledger, self.stage = config, games, ledger, stage
         self._shared = {

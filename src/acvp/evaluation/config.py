@@ -34,8 +34,11 @@ class EvaluateConfig:
     """Places to look ahead from, spread over the test episodes."""
     shuffled_windows: int = 100
     """How many of them are also predicted under another window's actions, for the action sensitivity; 0: none."""
+    reward_steps: int | None = None
+    """Steps whose rewards and terminations are predicted from real frames, by runs that predict them; 0: none; None:
+    four for each of --windows."""
     batch_size: int = 32
-    """Windows predicted at once; the results do not depend on it."""
+    """Windows predicted at once; the results do not depend on it but for rounding."""
     videos: int = 1
     """Windows to film."""
     video_steps: int | None = None
@@ -59,9 +62,15 @@ class EvaluateConfig:
         require(0, shuffled_windows=self.shuffled_windows, videos=self.videos)
         require(1, video_steps=self.video_steps)
         require_seed(self.seed)
+        require(0, reward_steps=self.most_reward_steps)
         strip_steps(self.strip, self.film_steps)
         if self.crop is not None:
             parse_crop(self.crop)
+
+    @property
+    def most_reward_steps(self) -> int:
+        """Steps whose rewards and terminations are predicted, where there are so many."""
+        return 4 * self.windows if self.reward_steps is None else self.reward_steps
 
     @property
     def film_steps(self) -> int:

@@ -13,7 +13,7 @@ from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.branch_plots import accuracy_figure
 from acvp.evaluation.plots import DARK, LIGHT, curve_figure, image
-from acvp.evaluation.tables import counterfactual_table, horizon_tables, number
+from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, number, ordered_metrics
 from acvp.report import markup
 from acvp.report.analysis import analysis_section
 from acvp.report.config import ReportConfig
@@ -70,11 +70,12 @@ def _glance(sources: Sources) -> Iterator[str]:
 
 
 def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
-    curves, copy_last = body["curves"][name], body["curves"][body["baselines"][0]]
-    cards = []
-    for step in dict.fromkeys((1, min(10, body["horizon"]), body["horizon"])):
-        error, other = curves["error"]["mean"][step - 1], copy_last["error"]["mean"][step - 1]
-        cards.append((number(error), f"squared error at step {step}, copy-last-frame {number(other)}"))
+    titles, cards = {"wrong_pixels": "wrong pixels", "error": "squared error"}, []
+    for metric in dict.fromkeys((leading_metric(body), "error")):
+        means = {each: curves[metric]["mean"] for each, curves in body["curves"].items()}
+        for step in dict.fromkeys((1, min(10, body["horizon"]), body["horizon"])):
+            others = ", ".join(f"{each} {number(means[each][step - 1])}" for each in body["baselines"])
+            cards.append((number(means[name][step - 1]), f"{titles[metric]} at step {step}, {others}"))
     cards.append((number(body["steps"][name]["exact_steps"]["mean"][0]), f"exact steps of {body['horizon']}"))
     if "kept_steps" in body["steps"][name]:
         cards.append((number(body["steps"][name]["kept_steps"]["mean"][0]), "steps until the object is lost"))
@@ -87,7 +88,7 @@ def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
         yield markup.section("videos", "Videos", *(_film(sources.folder, film) for film in films))
     curves = [
         markup.figure(_themed(lambda colors, m=metric: curve_figure(body, m, colors), body["metrics"][metric]["title"]))
-        for metric in body["metrics"]
+        for metric in ordered_metrics(body)
     ]
     notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left_out"].items()]
     notes += [markup.text(f"Note: {body['note']}.", "note")] if "note" in body else []

@@ -72,7 +72,7 @@ def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Co
         predictor = _predictor(recipe, data, restored)
         if config.compile:
             compile_networks(predictor)
-        log = TrainingLog(run, restored.position.step if restored else 0) if fabric.is_global_zero else None
+        log = _log(run, restored) if fabric.is_global_zero else None
         trainer = Trainer(
             fabric, predictor, recipe, data, options=config, run=run, display=display, log=log, stop=stop,
             position=restored.position if restored else None, moments=restored.moments if restored else None,
@@ -84,6 +84,10 @@ def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Co
                 log.close()
 
 
+def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
+    return TrainingLog(run, restored.position.step, restored.unlogged) if restored else TrainingLog(run)
+
+
 def _fit(trainer: Trainer) -> int:
     """Train and return the exit code."""
     display, run = trainer.display, trainer.run
@@ -92,6 +96,8 @@ def _fit(trainer: Trainer) -> int:
             _announce(trainer)
         trainer.fit()
     except DivergenceError as error:
+        if trainer.log:
+            trainer.log.flush()
         display.say(f"acvp: {error}")
         return EXIT_DIVERGED
     except StoppedError as stopped:
@@ -188,6 +194,8 @@ def _begin(
     fabric.barrier()
     checkpoint = newest_good(run.checkpoints, display.say)
     if checkpoint is None:
+        if fabric.is_global_zero:
+            run.forget_metrics_after(-1)
         return None
     restored = from_checkpoint(checkpoint)
     fabric.barrier()
@@ -236,10 +244,7 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
 def write_predictor(trainer: Trainer) -> None:
     """Write the finished predictor with its card."""
     info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
-    if trainer.report is None:
-        trainer.evaluate()
-    report, seconds = trainer.report, sum(trainer.position.seconds)
-    assert report is not None
+    report, seconds = trainer.report or trainer.measure(), sum(trainer.position.seconds)
     threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,

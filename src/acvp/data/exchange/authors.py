@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.exchange.blob import MeanImage, decode_mean, encode_mean
-from acvp.data.exchange.outlet import new_folder, pieces
+from acvp.data.exchange.outlet import pieces
 from acvp.data.exchange.plays import Actions, Play, Recording, Source, checked_actions, highest_action, numbers_of
 from acvp.data.exchange.png import encode_png, read_png
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
+from acvp.durable import new_folder
 from acvp.errors import UserError
 from acvp.reading import read_file
 

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.exchange.outlet import PIECE_FRAMES, new_folder
+from acvp.data.exchange.outlet import PIECE_FRAMES
 from acvp.data.exchange.plays import (
     Play,
     Recording,
@@ -31,7 +31,7 @@ from acvp.data.exchange.plays import (
 )
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
-from acvp.durable import check_space
+from acvp.durable import check_space, new_folder, write_atomic
 from acvp.errors import UserError
 
 INFO_KEY = "acvp"
@@ -90,7 +90,7 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None], *, dat
         storage.update_episodes(_buffers(store, positions, minari.EpisodeBuffer, advance))
         lengths = [{"total_steps": store.entries[i].frames - 1} for i in positions]
         storage.update_episode_metadata(lengths, range(len(lengths)))
-    _name_namespaces(out, namespace, minari.NAMESPACE_METADATA_FILENAME)
+        _name_namespaces(out, namespace, minari.NAMESPACE_METADATA_FILENAME)
 
 
 def default_id(store: EpisodeStore) -> str:
@@ -300,4 +300,4 @@ def _name_namespaces(root: Path, namespace: str | None, file_name: str) -> None:
     for part in (namespace or "").split("/"):
         folder = folder / part
         if part and not (folder / file_name).exists():
-            (folder / file_name).write_text("{}")
+            write_atomic(folder / file_name, b"{}")

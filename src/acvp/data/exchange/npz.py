@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.exchange import npy
-from acvp.data.exchange.outlet import new_folder, pieces
+from acvp.data.exchange.outlet import pieces
 from acvp.data.exchange.plays import (
     Play,
     Recording,
@@ -32,6 +32,7 @@ from acvp.data.exchange.plays import (
 from acvp.data.palette import Frame
 from acvp.data.part import MAX_SIDE
 from acvp.data.store import EpisodeStore
+from acvp.durable import new_folder
 from acvp.errors import UserError
 
 
