@@ -22,7 +22,8 @@ from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.curve import NUMBERS_NAME, PICTURE_NAME
 from acvp.agents.play import Scores, play_games
-from acvp.agents.session import EVALUATION_STEPS, train_agent
+from acvp.agents.references import EVALUATION_STEPS
+from acvp.agents.session import train_agent
 from acvp.envs import make_game
 from benchmarks.provenance import RESULTS, write_results
 

@@ -73,8 +73,9 @@ def test_mean_and_standard_error() -> None:
     scores = scores_of(1, 2, 3, 6)
     assert scores.mean == 3
     assert scores.standard_error == pytest.approx(np.sqrt((4 + 1 + 0 + 9) / 3) / 2)
-    assert scores_of(5).standard_error == 0
+    assert scores_of(5).standard_error is None
     assert str(scores_of(10, 20)) == "15.0 ± 5.0 (2 plays)"
+    assert str(scores_of(5)) == "5.0 (1 play)"
 
 
 def test_the_video_shows_the_play_of_middle_score() -> None:
@@ -99,7 +100,13 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
     assert len(body["scores"]) == len(body["decisions"]) == 3
     assert body["env_id"] == SMALL_TOY
     assert {"command", "commit", "machine", "time"} <= body["provenance"].keys()
-    assert f"{SMALL_TOY}: score {body['mean']:,.1f} ±" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{SMALL_TOY}, 3 plays, ε = 0.05: score" in said
+    best, random = (body["references"][name] for name in ("constant", "random"))
+    assert f"agent: {body['mean']:,.1f} ± {body['standard_error']:,.1f}" in said
+    assert f"constant {best['action']}: {best['mean']:,.1f} ± {best['standard_error']:,.1f}" in said
+    assert f"random: {random['mean']:,.1f} ± {random['standard_error']:,.1f}" in said
+    assert "paper" not in said  # it did not play this game
     with av.open(io.BytesIO((tmp_path / "out" / VIDEO_NAME).read_bytes()), "r") as video:
         shown = list(video.decode(video=0))
     assert len(shown) - 1 in body["decisions"]

@@ -48,6 +48,8 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     games = [make_game(SMALL_TOY) for _ in range(10)]
     agent = load_agent(tmp_path)
     learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    assert learned.standard_error is not None
+    assert random.standard_error is not None
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
 
 

@@ -61,12 +61,26 @@ def test_the_least_visited_future_is_chosen() -> None:
     assert set(informed.explore(np.zeros(40, np.int64)).tolist()) == {0, 1}  # one visit each
 
 
-def test_a_future_of_several_decisions_counts_with_all_of_them() -> None:
+@pytest.mark.parametrize(
+    ("seen", "least"), [((10, 10, 60), 1), ((10, 60, 60), 0), ((50, 50, 20), 1), ((50, 20, 20), 0)]
+)
+def test_a_future_of_several_decisions_counts_with_all_of_them(seen: tuple[int, ...], least: int) -> None:
+    """Two visits on the way count more than one at the end, and the other way round."""
     futures = np.stack([gray(10, 50), gray(20, 60)])  # each action leads through two frames
     informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
-    for value in (10, 60, 60):
+    for value in seen:
         informed.see(gray(value)[..., None], GOES_ON)
-    assert informed.explore(ROW).tolist() == [0]
+    assert informed.explore(ROW).tolist() == [least]
+
+
+def test_seeds_differ_where_futures_are_alike() -> None:
+    """Ties are all that the seed decides."""
+    chosen = []
+    for seed in (0, 1, 0):
+        informed = InformedExploration(Fixed(gray(10, 10)[:, None]), KernelConfig(), seed=seed)
+        informed.see(gray(10)[..., None], BEGINS)
+        chosen.append(informed.explore(np.zeros(20, np.int64)).tolist())
+    assert chosen[0] == chosen[2] != chosen[1]
 
 
 def test_every_play_has_a_memory_of_its_own() -> None:

@@ -12,8 +12,11 @@ from itertools import chain
 from typing import Any
 
 from acvp.agents.agent import Agent, load_agent
+from acvp.agents.averages import with_error
 from acvp.agents.config import AgentEvaluateConfig
+from acvp.agents.paper import paper_score
 from acvp.agents.play import Play, Progress, Scores, play_games
+from acvp.agents.references import constant_label, play_references
 from acvp.durable import make_folder, write_atomic
 from acvp.envs import Game, make_game
 from acvp.runs import provenance
@@ -30,16 +33,18 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
         require_encoder()
     agent, started = load_agent(config.agent), time.monotonic()
     env_id = config.env_id or agent.about.env_id
-    options = {"max_steps": config.max_steps, "import_module": config.import_module}
+    game_options = {"max_steps": config.max_steps, "import_module": config.import_module}
     with ExitStack() as stack:
-        games = [stack.enter_context(make_game(env_id, **options))]  # type: ignore[arg-type]
+        games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
         agent.check_actions(games[0].action_meanings, games[0].env_id)
         for _ in range(min(config.plays, config.at_once) - 1):
-            games.append(stack.enter_context(make_game(env_id, **options)))  # type: ignore[arg-type]
-        scores = play_games(
-            agent, games, plays=config.plays, epsilon=config.epsilon, seed=config.seed, progress=progress
-        )
-        body = describe(config, agent, games[0], scores) | {"seconds": round(time.monotonic() - started, 1)}
+            games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]
+        options: dict[str, Any] = {"plays": config.plays, "epsilon": config.epsilon, "seed": config.seed}
+        scores = play_games(agent, games, **options, progress=progress)
+        body = describe(config, agent, games[0], scores)
+        if config.references:
+            body["references"] = play_references(games, **options, progress=progress)
+        body["seconds"] = round(time.monotonic() - started, 1)
         if config.out is not None:
             make_folder(config.out)
             if config.video:
@@ -64,9 +69,22 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "standard_error": scores.standard_error,
         "scores": [play.score for play in scores.plays],
         "decisions": [len(play.actions) for play in scores.plays],
+        "paper": paper_score(game.env_id),
         "provenance": provenance(),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20),
     }
+
+
+def score_lines(body: dict[str, Any]) -> list[str]:
+    """Return the score, what it has to beat, and the paper's, a line each."""
+    rows = {"agent": body}
+    if references := body.get("references"):
+        rows |= {constant_label(references["constant"]): references["constant"], "random": references["random"]}
+    if body["paper"]:
+        rows["paper's DQN"] = body["paper"]
+    plays = f"{body['plays']} play{'s' * (body['plays'] != 1)}"
+    heading = f"{body['env_id']}, {plays}, ε = {body['epsilon']:g}: score"
+    return [heading, *(f"  {name}: {with_error(row['mean'], row['standard_error'])}" for name, row in rows.items())]
 
 
 def middle(scores: Scores) -> Play:

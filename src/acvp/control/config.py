@@ -12,7 +12,7 @@ from acvp.control.memory import KernelConfig, paper_kernel
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, require, require_runs
 
-SourceName = Literal["random", "informed-model", "informed-emulator"]
+SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,8 @@ class ExploreConfig:
     out: Path
     """Folder for explore.json and plots/; the same command again goes on after a stop, seed by seed."""
     sources: tuple[SourceName, ...] | None = None
-    """Ways of exploring; None: random, informed-emulator, and informed-model where --run is given."""
+    """Ways of exploring; constant: the one action that, held, comes to a reward first. None: random, constant,
+    informed-emulator, and informed-model where --run is given."""
     run: Path | None = None
     """Run or predictor that informed-model asks."""
     seeds: int = 20
@@ -104,7 +105,7 @@ class ExploreConfig:
         """The ways of exploring."""
         if self.sources is not None:
             return self.sources
-        always: tuple[SourceName, ...] = ("random", "informed-emulator")
+        always: tuple[SourceName, ...] = ("random", "constant", "informed-emulator")
         return always if self.run is None else (*always, "informed-model")
 
     def kernel(self, env_id: str) -> KernelConfig:
