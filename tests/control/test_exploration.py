@@ -135,6 +135,23 @@ def test_the_emulator_source_knows_the_future() -> None:
                 assert np.array_equal(futures[0, action, step], GRAY_84.apply(other.step(action).frame, None)[..., 0])
 
 
+@pytest.mark.parametrize("how", ["terminated", "truncated"])
+def test_a_future_that_ends_keeps_its_last_frame(how: str) -> None:
+    with make_game("toy", max_steps=5) as game:
+        game.reset(3)
+        for _ in range(3):
+            game.step(0)
+        if how == "terminated":
+            game.limit = None
+            step = game.step
+            game.step = lambda action: step(action)._replace(terminated=game._elapsed == 5)  # type: ignore[method-assign]
+        futures = EmulatorSource([game], look_ahead=4).futures(ROW)
+    for action in range(5):
+        assert not np.array_equal(futures[0, action, 0], futures[0, action, 1])
+        assert np.array_equal(futures[0, action, 1], futures[0, action, 2])
+        assert np.array_equal(futures[0, action, 1], futures[0, action, 3])
+
+
 @pytest.mark.parametrize("look_ahead", [1, 3])
 def test_a_perfect_model_knows_the_same_futures(look_ahead: int) -> None:
     places = [(5, 4, 30), (0, 9, 35)]
@@ -168,7 +185,10 @@ def test_observations_tell_where_a_play_begins() -> None:
     stacks = [[(1, 1, 1, 1), (5, 6, 7, 8)], [(1, 1, 1, 2), (6, 7, 8, 9)], [(1, 1, 2, 3), (0, 0, 0, 4)]]
     for pair in stacks:
         informed.choose(np.stack([gray(*stack) for stack in pair]), np.array([0, 0]), epsilon=0.5)
-    assert begun == [[True, True], [False, False], [False, True]]
+    almost = np.stack([gray(1, 2, 3, 4), gray(0, 0, 4, 5)])
+    almost[1, 1, 50, 20] += 1  # one pixel of one frame is enough
+    informed.choose(almost, np.array([0, 0]), epsilon=0.5)
+    assert begun == [[True, True], [False, False], [False, True], [False, True]]
 
 
 def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
