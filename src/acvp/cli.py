@@ -259,12 +259,12 @@ def run_agent_train(config: AgentTrainConfig) -> int:
 
 def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
     """acvp agent evaluate."""
-    from acvp.agents.evaluate import evaluate_agent
+    from acvp.agents.evaluate import evaluate_agent, score_lines
 
     with counting("playing", "plays") as show:
         body = evaluate_agent(config, show)
-    score = f"{body['mean']:,.1f} ± {body['standard_error']:,.1f}"
-    out.print(f"{body['env_id']}: score {score} ({config.plays} plays, ε = {config.epsilon:g})")
+    for line in score_lines(body):
+        out.print(line)
     if config.out is not None:
         out.print(f"written to {config.out}")
     return EXIT_OK
@@ -272,14 +272,12 @@ def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
 
 def run_agent_compare(config: AgentCompareConfig) -> int:
     """acvp agent compare."""
-    from acvp.control.compare import compare_agents
+    from acvp.control.compare import compare_agents, comparison_lines
 
-    body = compare_agents(config)
-    for name, found in body["strategies"].items():
-        last = found["curve"][-1]
-        error = "" if last["standard_error"] is None else f" ± {last['standard_error']:,.1f}"
-        seeds = ", ".join(str(run["seed"]) for run in found["runs"])
-        out.print(f"{name}: {last['mean']:,.1f}{error} after {last['step']:,} decisions (seed {seeds})")
+    with stages() as stage:
+        body = compare_agents(config, stage)
+    for line in comparison_lines(body):
+        out.print(line)
     out.print(f"written to {config.out}")
     return EXIT_OK
 

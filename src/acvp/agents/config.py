@@ -124,6 +124,9 @@ class AgentEvaluateConfig:
     """Decisions after which a play is cut off: five minutes of Atari; None: the game's own limit."""
     at_once: int = 16
     """Plays at the same time; the scores do not depend on it but for rounding."""
+    references: bool = True
+    """Also play the best constant action (each action in turn, held throughout) and at random, in the same episodes:
+    with A actions as many episodes again, A + 1 times, of the emulator alone."""
     out: Path | None = None
     """Folder for agent-evaluation.json and the video; None: only tell."""
     video: bool = False
@@ -165,6 +168,8 @@ class AgentCompareConfig:
     """Folders of runs of one game, trained with the same --decisions: strategies of exploration, several seeds each."""
     out: Path
     """Folder for learning.json and plots/."""
+    references: bool = True
+    """Also show the best constant action and random play; they are played where a run's folder does not have them."""
 
     def __post_init__(self) -> None:
         if not self.runs:

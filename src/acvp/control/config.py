@@ -13,7 +13,7 @@ from acvp.errors import UserError
 from acvp.evaluation.config import Device, require_runs
 from acvp.options import AT_ONCE, LONGEST, MOST, require, require_above_zero, require_probability, require_seed
 
-SourceName = Literal["random", "informed-model", "informed-emulator"]
+SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,8 @@ class ExploreConfig:
     out: Path
     """Folder for explore.json and plots/; the same command again goes on after a stop, seed by seed."""
     sources: tuple[SourceName, ...] | None = None
-    """Ways of exploring; None: random, informed-emulator, and informed-model where --run is given."""
+    """Ways of exploring; constant: the one action that, held, comes to a reward first. None: random, constant,
+    informed-emulator, and informed-model where --run is given."""
     run: Path | None = None
     """Run or predictor that informed-model asks."""
     seeds: int = 20
@@ -109,7 +110,7 @@ class ExploreConfig:
         """The ways of exploring."""
         if self.sources is not None:
             return self.sources
-        always: tuple[SourceName, ...] = ("random", "informed-emulator")
+        always: tuple[SourceName, ...] = ("random", "constant", "informed-emulator")
         return always if self.run is None else (*always, "informed-model")
 
     def kernel(self, env_id: str) -> KernelConfig:
