@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import subprocess
 import sys
@@ -50,7 +51,6 @@ def ends(connection: socket.socket) -> bytes:
         "",
         "G",
         "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Slow: ",
-        "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nGET / HTTP/1.1\r\n",
         "POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 100\r\n\r\nhalf",
         "GET /play HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\nConnection: Upgrade\r\n",
     ],
@@ -59,6 +59,17 @@ def test_a_request_that_is_never_finished_is_dropped(hasty: int, request_text: s
     with socket.create_connection(("127.0.0.1", hasty), timeout=PATIENCE) as connection:
         connection.sendall(request_text.format(port=hasty).encode())
         ends(connection)
+
+
+def test_a_second_request_that_is_never_finished_is_dropped(hasty: int) -> None:
+    with socket.create_connection(("127.0.0.1", hasty), timeout=PATIENCE) as connection:
+        connection.sendall(f"GET /x HTTP/1.1\r\nHost: 127.0.0.1:{hasty}\r\n\r\n".encode())
+        seen = b""
+        while b"not found" not in seen:
+            seen += connection.recv(4096)
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET / HT")
+        assert ends(connection) == b""
 
 
 def test_an_upgraded_socket_outlives_the_time_limit_of_requests(toy_session_maker: Callable[[], Session]) -> None:
