@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from acvp.agents import session as agent_session
 from acvp.agents import settings as agent_presets
@@ -155,16 +156,17 @@ FILES = [
 
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
-    """Make the preset smoke of agents a moment long."""
+    """Make the preset smoke of agents a moment long, and draw no figures, which is slow and opens no file."""
+    patch.setattr(Figure, "savefig", lambda figure, buffer, **options: buffer.write(b"a figure"))
     patch.setattr(agent_session, "EVALUATION_STEPS", 30)
     patch.setitem(agent_presets.PRESETS, "smoke", lambda: replace(short_runs.SHORT, decisions=40, evaluations=1))
 
 
 def make_workshop(home: Path) -> None:
     """Make all folders."""
-    make_base(home / "base")
     with pytest.MonkeyPatch.context() as patch:
         shorten(patch)
+        make_base(home / "base")
         learn_on(home / "learning")
     shutil.copytree(home / "base" / "store", home / "training" / "store")
     train_on(home / "training")

@@ -31,7 +31,7 @@ from acvp.models.files import config_file
 
 EVIL = "acvp_evil_module"
 SECRET = b"the-secret-of-somebody-else"
-MANY = 8
+MANY = 2
 """Items of a list that are all planted in."""
 
 
@@ -234,7 +234,6 @@ def values(kind: Kind, work: Path, outside: Path) -> dict[str, str]:
     return {
         "module": EVIL,
         "module before an id": f"{EVIL}:acvp-tests/SmallToy-v0",
-        "module:function": f"{EVIL}:play",
         "absolute path": str(secret),
         "path by ..": os.path.relpath(secret, parent),
         "symbolic link": "planted-link.png",
