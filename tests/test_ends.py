@@ -232,7 +232,7 @@ SIGNALS = {
     "where Python drops errors": ("Dropping(); wait()", "handler.loading = False", 130),
     "and turned into another error": ("turned()", "handler.loading = False", 130),
     "in a wait": ("kill(); wait()", "handler.loading = False", 130),
-    "after the end": ("atexit.register(kill)", "handler.loading = False", 0),
+    "twice after the end": ("atexit.register(kill), atexit.register(kill)", "handler.loading = False", 0),
 }
 """What a program does → the code that it ends with."""
 
@@ -255,6 +255,7 @@ def command():
     {act}
     return 0
 signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(lambda: signal.getsignal(signal.SIGINT) == signal.SIG_IGN or print("heard", file=sys.stderr))
 sys.exit(run_process(command))
 """
 
