@@ -106,11 +106,11 @@ def start(
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
     reports, there = os.pipe()
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    usual = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "", "ACVP_DEBUG": ""}
     process = subprocess.Popen(
         [sys.executable, "-c", REPORTING, str(there), *arguments],
         cwd=ROOT,
-        env=os.environ | one_thread | (variables or {}),
+        env=os.environ | usual | (variables or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if stdout is None else stdout,
         stderr=subprocess.PIPE,
