@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.recorder import EpisodeRecorder
+from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.writer import open_writer
+from acvp.evaluation import outcomes
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, score
 from acvp.evaluation.subjects import Subject
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.presets import network
+from tests.data.answers import INFO, answer_frame
 
 
 def test_scores_by_hand() -> None:
@@ -23,6 +28,16 @@ def test_scores_by_hand() -> None:
     assert found["count"] == {"no": 4, "yes": 2}
     error = (1 * abs(0.9 - 1) + 1 * abs(0.6 - 0) + 1 * abs(0.75 - 1) + 3 * abs(0.8 - 1)) / 6
     assert found["calibration_error"] == pytest.approx(error)
+
+
+def test_within_a_bin_steps_count_by_their_weights() -> None:
+    """Two steps in the bin from 0.6 to 0.7, the wrong one of three times the weight, and one of weight 6 elsewhere."""
+    probabilities = np.array([[0.62, 0.38], [0.66, 0.34], [0.05, 0.95]])
+    found = score(probabilities, np.array([0, 1, 1]), np.array([1.0, 3.0, 6.0]), ("no", "yes"))
+    low, high = found["calibration"]
+    assert low == pytest.approx({"probability": 0.65, "right": 0.25, "share": 0.4})
+    assert high == pytest.approx({"probability": 0.95, "right": 1.0, "share": 0.6})
+    assert found["calibration_error"] == pytest.approx(0.4 * 0.4 + 0.6 * 0.05)
 
 
 def test_a_class_that_never_occurs_does_not_count() -> None:
@@ -41,11 +56,25 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
         for step in np.flatnonzero(episode.rewards).tolist():
             assert step < 3 or (position, step) in found
     subject = Subject(name="x", predictor=_with_heads(), view=RGB)
-    outcomes = measure_outcomes(subject, store, seed=0, batch_size=64, progress=lambda done, total: None)
-    assert outcomes is not None
+    found_outcomes = measure_outcomes(subject, store, seed=0, batch_size=64, progress=lambda done, total: None)
+    assert found_outcomes is not None
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
-    assert outcomes["reward"]["count"]["positive"] == rewarded > 0
-    assert outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+    assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
+    assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+
+
+def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewards in steps 2 and 3 and the end: of context 4 the first is too early, the other two count as themselves."""
+    monkeypatch.setattr(outcomes, "OTHERS", 5)
+    recorder = EpisodeRecorder()
+    recorder.start(answer_frame(0, 0))
+    for t in range(50):
+        recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
+    with open_writer(tmp_path / "store", INFO) as writer:
+        writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
+    places, weights = choose_steps(EpisodeStore.open(tmp_path / "store"), 4, seed=0)
+    assert places[:2] == [(0, 0), (0, 46)]  # the four frames before steps 3 and 49
+    assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
 
 
 def test_a_predictor_without_heads_has_no_outcomes(tmp_path: Path) -> None:
