@@ -104,6 +104,40 @@ def test_scores_are_true_and_rewards_are_signs() -> None:
     env.close()
 
 
+class Scripted(PlayVecEnv):
+    """One game in which rewards and lives follow a script, until its end."""
+
+    script = ((-5.0, 3), (0.0, 2), (30.0, 3), (2.0, 1))
+
+    def __init__(self) -> None:
+        super().__init__(1, "test/Scripted-v0", ("NOOP",))
+        self._left = list(self.script)
+
+    def _begin_all(self) -> list[tuple[np.ndarray, int]]:
+        return [(np.zeros((84, 84), np.uint8), 3)]
+
+    def _advance(self, actions: np.ndarray) -> list[Moment]:
+        reward, lives = self._left.pop(0)
+        frame, over = np.zeros((84, 84), np.uint8), not self._left
+        return [Moment(frame, reward, over, False, lives, frame if over else None)]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_rewards_lives_and_scores_of_a_script() -> None:
+    """A life less is lost, a life more is not; a reward keeps its sign, the score all of it."""
+    env = Scripted()
+    env.reset()
+    steps = [step(env, np.zeros(1, np.int64))[1:] for _ in env.script]
+    assert [reward[0] for reward, _, _ in steps] == [-1.0, 0.0, 1.0, 1.0]
+    assert [done[0] for _, done, _ in steps] == [False, False, False, True]
+    assert [infos[0].get("life_lost", False) for _, _, infos in steps] == [False, True, False, False]
+    last = steps[-1][2][0]
+    assert last["episode"] == {"r": 27.0, "l": 4}
+    assert last["TimeLimit.truncated"] is False
+
+
 def test_plays_follow_from_the_seed() -> None:
     def first_frames(seed: int) -> list[bytes]:
         env = GameVecEnv([make_game(SMALL_TOY, max_steps=5) for _ in range(3)], seed)

@@ -115,3 +115,17 @@ def test_explained_change(
     }
     assert found.changed[0] > 0
     assert sum(found.changed) == scenes.changed().sum()
+
+
+def test_bands_of_the_explained_change_are_around_it(
+    toy: EpisodeStore, scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+) -> None:
+    """A prediction that is right in every other scene: what it explains differs between episodes."""
+    before, after = as_pixels(scenes.now), as_pixels(scenes.after)
+    right = torch.arange(len(after)) % 2 == 0
+    mixed = torch.where(right[:, None, None, None], after, before)
+    curve = explain({"mixed": mixed}, scenes, regions, episodes=len(toy), seed=0).by_name["mixed"]
+    assert (curve.low < curve.mean).all()
+    assert (curve.mean < curve.high).all()
+    assert (curve.low >= 0).all()
+    assert (curve.high <= 1).all()

@@ -31,6 +31,12 @@ def test_ratio_and_total() -> None:
     assert Bootstrap(1, seed=1).total(steps).mean.tolist() == [1.5]
 
 
+def test_an_episode_is_resampled_with_all_its_windows() -> None:
+    """Nine windows of 1 in one episode, one of 10 in the other: a quarter of the resamples has the second one twice."""
+    curve = Bootstrap(2, seed=1).curve(filled([[1.0] * 9, [10.0]]))
+    assert [float(part[0]) for part in curve] == pytest.approx([1.9, 1.0, 10.0])
+
+
 def test_one_episode_has_no_band() -> None:
     curve = Bootstrap(1, seed=1).curve(filled([[1.0, 2.0]]))
     assert np.isnan(curve.low).all()

@@ -139,6 +139,8 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
         assert report.copy_last[horizon] == pytest.approx(float(copied), rel=1e-5)
         mse = (pixels[:, 10 + horizon] - data.mean()).square().mean()
         assert report.mse[horizon] == pytest.approx(float(mse), rel=1e-5)
+    every_step = truth[:, 11:].square().sum() / 4 / max(horizons)
+    assert report.score == pytest.approx(float(every_step), rel=1e-5)
     assert report.strip.shape == (2 * 16, 5 * 16, 3)
 
 
