@@ -24,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
+from acvp.durable import append_line, exclusive_writer, finished_lines, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
 
 CONFIG_NAME = "config.json"
@@ -96,11 +96,8 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """Return all lines of metrics; a last line that was never finished does not count."""
         file = self.path / METRICS_NAME
-        if not file.exists():
-            return []
-        lines = file.read_bytes().split(b"\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
+            return [json.loads(line) for line in finished_lines(file)]
         except ValueError as error:
             raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
 

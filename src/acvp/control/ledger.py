@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, make_folder, write_atomic
+from acvp.durable import append_line, make_folder, whole_lines, write_atomic
 from acvp.errors import UserError
 from acvp.models import Predictor
 
@@ -52,7 +52,7 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
     if not file.exists():
         return {}
     data = file.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
+    whole = whole_lines(data)
     if len(whole) < len(data):
         write_atomic(file, whole)
     try:

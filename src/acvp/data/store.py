@@ -24,7 +24,7 @@ from acvp.data.episode import Episode
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
 from acvp.data.part import MAX_SIDE, parse
 from acvp.data.recorder import MAX_ACTIONS
-from acvp.durable import unseal
+from acvp.durable import finished_lines, unseal
 from acvp.errors import UserError
 
 STORE_FORMAT = 1
@@ -225,11 +225,8 @@ def checked_info(info: StoreInfo) -> StoreInfo:
 def read_index(path: Path) -> list[IndexEntry]:
     """The entries of the index in the order of their numbers; an unfinished last line does not count."""
     file = path / INDEX_NAME
-    if not file.exists():
-        return []
-    lines = file.read_bytes().split(b"\n")[:-1]  # what follows the last newline was never finished
     entries = []
-    for i, line in enumerate(lines, 1):
+    for i, line in enumerate(finished_lines(file), 1):
         try:
             entries.append(parse_entry(line))
         except (ValueError, TypeError, RecursionError) as error:

@@ -17,6 +17,7 @@ from acvp.data.store import (
     part_path,
     read_info,
 )
+from acvp.durable import whole_lines
 from acvp.errors import UserError
 
 Progress = Callable[[int, int], None]
@@ -47,8 +48,9 @@ def _entries(path: Path, problems: list[str]) -> Iterator[IndexEntry]:
     if not index.exists():
         problems.append(f"{index}: missing: the store has no episodes" if _parts(path) else f"{path}: no episodes yet")
         return
-    *lines, rest = index.read_bytes().split(b"\n")
-    if rest:
+    text = index.read_bytes()
+    lines = whole_lines(text).split(b"\n")[:-1]
+    if text != whole_lines(text):
         problems.append(f"{index}: its last line is unfinished; the next acvp collect mends that")
     seen: set[int] = set()
     for i, line in enumerate(lines, 1):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from acvp.durable import finished_lines
 from acvp.errors import UserError
 from acvp.report.config import ReportConfig
 from acvp.runs import STARTS_NAME, RunFolder
@@ -108,9 +109,7 @@ def _json(file: Path) -> dict[str, Any] | None:
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of lines; a last line that was never finished does not count."""
-    if not file.exists():
-        return []
     try:
-        return [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
+        return [json.loads(line) for line in finished_lines(file)]
     except ValueError as error:
         raise UserError(f"{file}: damaged ({error})") from error
