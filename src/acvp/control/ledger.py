@@ -48,13 +48,15 @@ class Ledger:
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the parts in a file; a last line that was never finished is taken out of it."""
+    """Return the parts in a file, without a last line that was never finished.
+
+    It is written again, for a killed command may have left a line that a power loss could still take away.
+    """
     if not file.exists():
         return {}
     data = file.read_bytes()
     whole = whole_lines(data)
-    if len(whole) < len(data):
-        write_atomic(file, whole)
+    write_atomic(file, whole)
     try:
         parts = [json.loads(line) for line in whole.splitlines()]
         return {
