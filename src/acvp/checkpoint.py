@@ -85,7 +85,10 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     """Write a checkpoint, read it back to be sure, and return where it is; a whole one of that step stays."""
     path = folder / f"step-{step:09d}"
     with contextlib.suppress(CheckpointError):
-        return read_checkpoint(path).path
+        read_checkpoint(path)
+        sync_folder(path)  # a killed process may have renamed the manifest and not synced its name
+        sync_folder(folder)
+        return path
     check_space(path, sum(map(len, files.values())))
     make_folder(path)
     _uncount(path)
@@ -94,7 +97,6 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     hashes = {name: {"size": len(data), "sha256": _hash(data)} for name, data in files.items()}
     note = {"step": step, "score": None if score == inf else score}
     write_atomic(path / MANIFEST_NAME, seal(note | {"files": hashes}))
-    sync_folder(folder)
     read_checkpoint(path)
     return path
 

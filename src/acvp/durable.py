@@ -29,6 +29,8 @@ SPARE_BYTES = 16 * 1024 * 1024
 LOCK_NAME = ".lock"
 HOLDER_NAME = ".writer.json"
 TEMPORARY_SUFFIX = ".tmp"
+TAIL_BYTES = 64 * 1024
+"""Of a file of lines, what is read to see whether its last line is whole."""
 HOLDER_SECONDS = 1.0
 """How long a refused writer waits for the name of who holds the folder."""
 
@@ -52,9 +54,16 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents where they are not there yet."""
+    """Make a folder and its parents where they are not there yet, so that a power loss does not take them away."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    there = missing[-1].parent if missing else path
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # a killed process may just have made it, but its parent may not be ours
+            sync_folder(there.parent)
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+        path.mkdir(exist_ok=True)
     except OSError as error:
         raise DiskError(
             f"{path}: this folder cannot be made ({error.strerror or error}); choose another one"
@@ -68,7 +77,10 @@ def refuse_full(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was."""
+    """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was.
+
+    An unfinished last line, which a kill or a power loss has left, is removed first.
+    """
     data = line.encode() + b"\n"
     check_space(path, len(data))
     created = not path.exists()
@@ -78,6 +90,18 @@ def append_line(path: Path, line: str) -> None:
         raise _disk_error(path, len(data), error) from error
     if created:
         _sync_names(path)
+
+
+def finished_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file that `append_line` makes; a last one that a kill or power loss cut does not count."""
+    return whole_lines(read_file(path, path.parent)).split(b"\n")[:-1] if path.exists() else []
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return a text without its last line where that was never finished."""
+    whole = data[: data.rfind(b"\n") + 1]
+    last = whole.rfind(b"\n", 0, -1) + 1
+    return whole[:last] if b"\0" in whole[last:] else whole  # zeros: a power loss kept the size, not all of the bytes
 
 
 def sync_folder(folder: Path) -> None:
@@ -117,6 +141,7 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
             (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
             (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
+        _sync_names(folder / LOCK_NAME)  # and what a killed writer had renamed but not synced
         yield
     finally:
         (folder / HOLDER_NAME).unlink(missing_ok=True)
@@ -188,11 +213,15 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _append_synced(path: Path, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # neither a symbolic link to elsewhere nor a pipe without a reader
     descriptor = os.open(path, flags, 0o644)
     try:
         before = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, TAIL_BYTES, max(0, before - TAIL_BYTES))
+        if tail != (whole := whole_lines(tail)):
+            before = before - len(tail) + len(whole) if whole else len(whole_lines(read_file(path)))
+            os.ftruncate(descriptor, before)
         try:
             _write_all(descriptor, data)
             os.fsync(descriptor)

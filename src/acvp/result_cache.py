@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, whole_lines, write_atomic
 from acvp.errors import UserError
 from acvp.reading import read_file
 
@@ -56,16 +56,18 @@ class ResultCache:
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the parts in a file; a last line that was never finished is taken out of it."""
+    """Return the parts in a file, without a last line that was never finished.
+
+    It is written again, for a killed command may have left a line that a power loss could still take away.
+    """
     if not file.exists():
         return {}
     try:
         data = read_file(file, file.parent)
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        write_atomic(file, whole)
+    whole = whole_lines(data)
+    write_atomic(file, whole)
     try:
         parts = [json.loads(line) for line in whole.splitlines()]
         return {

@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
+from acvp.durable import append_line, exclusive_writer, finished_lines, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
 from acvp.reading import read_file
 
@@ -98,10 +98,8 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """Return all lines of metrics; a last line that was never finished does not count."""
         file = self.path / METRICS_NAME
-        if not file.exists():
-            return []
         try:
-            return [json.loads(line) for line in read_file(file, self.path).split(b"\n")[:-1]]
+            return [json.loads(line) for line in finished_lines(file)]
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror})") from error
         except (ValueError, RecursionError) as error:

@@ -24,7 +24,7 @@ from acvp.data.episode import Episode
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
 from acvp.data.part import MAX_SIDE, parse
 from acvp.data.recorder import MAX_ACTIONS
-from acvp.durable import unseal
+from acvp.durable import finished_lines, unseal
 from acvp.errors import UserError
 from acvp.reading import read_file
 
@@ -228,10 +228,8 @@ def checked_info(info: StoreInfo) -> StoreInfo:
 def read_index(path: Path) -> list[IndexEntry]:
     """The entries of the index in the order of their numbers; an unfinished last line does not count."""
     file = path / INDEX_NAME
-    if not file.exists():
-        return []
     try:
-        lines = read_file(file, path).split(b"\n")[:-1]  # what follows the last newline was never finished
+        lines = finished_lines(file)
     except OSError as error:
         raise StoreError(f"{file}: cannot be read ({error.strerror})") from error
     entries = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from acvp.durable import finished_lines
 from acvp.errors import UserError
 from acvp.reading import read_file
 from acvp.report.config import ReportConfig
@@ -124,10 +125,8 @@ def _json(file: Path, within: Path) -> dict[str, Any] | None:
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of lines; a last line that was never finished does not count."""
-    if not file.exists():
-        return []
     try:
-        return [json.loads(line) for line in read_file(file, file.parent).split(b"\n")[:-1]]
+        return [json.loads(line) for line in finished_lines(file)]
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
