@@ -24,19 +24,27 @@ def print_games() -> None:
     """What the predictors reach."""
     folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=by_game_and_minutes)
     found = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
-    print("| wrong pixels of 33,600 at step |", " | ".join(map(str, STEPS)), "|")
-    print("|---" * (len(STEPS) + 1) + "|")
-    for folder, body in found:
-        for name, title in ((run_of(body), title_of(folder)), ("copy-last-frame", "– copy-last-frame")):
-            print(f"| {title} |", " | ".join(count(at(body, name, "wrong_pixels", step)) for step in STEPS), "|")
+    print_steps("wrong pixels of 33,600", "wrong_pixels", found)
+    print()
+    print_steps("squared error, the paper's metric,", "error", found)
     print("\n| | exact at step 1 | exact steps, median | object found at", " / ".join(map(str, FEW)), end=" ")
-    print("| always kept until | reward: balanced accuracy, calibration error | end |")
+    print("| always kept until | reward: balanced accuracy, calibration error | termination |")
     print("|---" * 7 + "|")
     for folder, body in found:
         name = run_of(body)
         shares = (" / ".join(percent(body, name, metric, step) for step in FEW) for metric in METRICS)
         cells = (percent(body, name, "exact", 1), str(exact_steps(body, name)), *shares, *outcomes(body, name))
         print(f"| {title_of(folder)} |", " | ".join(cells), "|")
+
+
+def print_steps(title: str, metric: str, found: list[tuple[Path, dict[str, Any]]]) -> None:
+    """One metric of every predictor and of the baselines beside it."""
+    print(f"| {title} at step |", " | ".join(map(str, STEPS)), "|")
+    print("|---" * (len(STEPS) + 1) + "|")
+    for folder, body in found:
+        for name in (run_of(body), *body["baselines"]):
+            row = f"– {name}" if name in body["baselines"] else title_of(folder)
+            print(f"| {row} |", " | ".join(count(at(body, name, metric, step)) for step in STEPS), "|")
 
 
 def print_trials() -> None:
@@ -98,10 +106,13 @@ def percent(body: dict[str, Any], name: str, metric: str, step: int) -> str:
 
 
 def outcomes(body: dict[str, Any], name: str) -> tuple[str, str]:
-    """What is foretold of rewards and ends, one step ahead, of how many."""
+    """How well rewards and terminations are predicted, one step ahead, of how many; – where the data has none."""
     told = []
     for what in ("reward", "end"):
-        found = body["outcomes"][name][what]
+        found = body["outcomes"].get(name, {}).get(what)
+        if found is None:
+            told.append("–")
+            continue
         rare = {kind: number for kind, number in found["count"].items() if kind not in ("zero", "goes on")}
         told.append(
             f"{found['balanced_accuracy']:.2f}, {found['calibration_error']:.3f} ({sum(rare.values()):,} of "

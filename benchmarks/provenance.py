@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from acvp.runs import peak_memory_mb
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -44,7 +45,7 @@ def write_results(name: str, body: dict[str, Any], *, command: str, seed: int, s
         "python": sys.version.split()[0],
         "versions": {library: version(library) for library in ("numpy", "torch", "ale-py", "numcodecs")},
         "seconds": round(time.monotonic() - started, 1),
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_memory_mb": peak_memory_mb(),
     }
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"provenance": provenance} | body, indent=1) + "\n")

@@ -139,6 +139,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_at_use(nth: int, name: str) -> None:
+    """End this process as kill -9 does when it uses a path of a name for the n-th time: opens, renames, removes it."""
+    uses = 0
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal uses
+        if event == "open" or event.startswith(("os.", "shutil.")):
+            uses += any(isinstance(each, str | os.PathLike) and name in os.fspath(each) for each in arguments)
+            if uses >= nth:
+                die()
+
+    sys.addaudithook(watch)
+
+
 def fail_with(number: int) -> Callable[[], None]:
     """Fail as a system's call does with this error number."""
 
@@ -270,6 +284,8 @@ def main(arguments: list[str]) -> int:
     report_additions()
     if "trap" in mishap:
         Trap(**mishap["trap"]).arm(fail_with(mishap["error"]) if "error" in mishap else die)
+    if "die_at_use" in mishap:
+        die_at_use(mishap["die_at_use"], mishap["of"])
     if "file_limit" in mishap:
         resource.setrlimit(resource.RLIMIT_FSIZE, (mishap["file_limit"], mishap["file_limit"]))
     if mishap.get("blind"):

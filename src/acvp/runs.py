@@ -21,11 +21,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
+from acvp.durable import append_line, exclusive_writer, finished_lines, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
@@ -75,7 +77,7 @@ class RunFolder:
         """Return what the run was started with."""
         file = self.path / CONFIG_NAME
         try:
-            return unseal(file.read_bytes())
+            return unseal(read_file(file, self.path))
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
         except ValueError as error:
@@ -96,17 +98,20 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """Return all lines of metrics; a last line that was never finished does not count."""
         file = self.path / METRICS_NAME
-        if not file.exists():
-            return []
-        lines = file.read_bytes().split(b"\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError as error:
+            return [json.loads(line) for line in finished_lines(file)]
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
 
-    def forget_metrics_after(self, step: int) -> None:
-        """Drop the lines of steps that a resumed run is going to do again."""
-        kept = [line for line in self.metrics() if line.get("step", 0) <= step]
+    def forget_metrics_after(self, step: int, lines: int | None = None) -> None:
+        """Drop what a resumed run is going to write again: lines of later steps, those after the first `lines`, and a
+        last line that was never finished.
+        """
+        if not (self.path / METRICS_NAME).exists():
+            return
+        kept = [line for line in self.metrics()[:lines] if line.get("step", 0) <= step]
         write_atomic(self.path / METRICS_NAME, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def _refuse_foreign_folder(self) -> None:
@@ -157,10 +162,37 @@ def _version(package: str) -> str | None:
         return None
 
 
+def peak_memory_bytes() -> int | None:
+    """Return the most memory that this process has had; None where the system does not say (Windows)."""
+    if find_spec("resource") is None:  # pragma: no cover
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts in bytes, Linux in kilobytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_memory_mb() -> int | None:
+    """Return the most memory that this process has had, in units of 2²⁰ bytes."""
+    taken = peak_memory_bytes()
+    return None if taken is None else round(taken / 2**20)
+
+
 def _commit() -> str | None:
-    """Return the commit of the code that runs, marked where it was changed since; None outside a repository."""
-    folder = Path(__file__).parent
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit of the code that runs, marked where it was changed since; None outside acvp's repository.
+
+    A package installed into an environment within somebody's own repository is not part of that repository.
+    """
+    folder = Path(__file__).resolve().parent
+    top = _git("rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() / "src" / "acvp" != folder:
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says in acvp's folder, None where it fails or is missing."""
+    command, folder = ["git", *arguments], Path(__file__).parent
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

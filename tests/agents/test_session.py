@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
+from acvp.agents import session
 from acvp.agents import settings as presets
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
@@ -48,6 +49,8 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     games = [make_game(SMALL_TOY) for _ in range(10)]
     agent = load_agent(tmp_path)
     learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    assert learned.standard_error is not None
+    assert random.standard_error is not None
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
 
 
@@ -104,6 +107,15 @@ def test_the_best_point_of_the_curve_is_kept(
     run(tmp_path)
     assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[kept]
     assert len(set(weights)) == 3
+
+
+@pytest.mark.parametrize(
+    ("env_id", "max_steps", "limit"), [("toy", None, 200), ("toy", 7, 7), ("freeway", None, 4_500)]
+)
+def test_the_curve_s_plays_end_no_later_than_the_game_s_own(env_id: str, max_steps: int | None, limit: int) -> None:
+    config = AgentTrainConfig(env_id=env_id, preset="smoke", max_steps=max_steps)
+    with session._games(config, presets.make_settings(config), None) as (_, judges):
+        assert {game.limit for game in judges} == {limit}
 
 
 def test_evaluations_take_none_of_the_minutes(
@@ -194,7 +206,7 @@ def test_a_run_that_was_started_otherwise_is_refused(
     ("options", "message"),
     [
         ({"minutes": 0}, "--minutes 0: more than 0"),
-        ({"replay": -1}, "--replay -1: more than 0"),
+        ({"replay": -1}, "--replay -1: at least 1"),
         ({"seed": -1}, "--seed -1"),
         ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
         ({"predictor": Path("x")}, "informed-model and --predictor belong together"),

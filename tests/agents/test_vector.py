@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from acvp.agents.observation import Eye
 from acvp.agents.vector import AleVecEnv, GameVecEnv, Moment, PlayVecEnv
@@ -62,6 +63,28 @@ def test_observations_are_the_last_four_frames_of_each_play() -> None:
                     assert infos[number]["TimeLimit.truncated"] == (then.truncated and not then.terminated)
                     stacks[number] = [observations[number, -1]] * 4
     assert ended > 4
+    env.close()
+
+
+def test_every_game_and_every_play_begins_otherwise() -> None:
+    env = GameVecEnv([make_game(SMALL_TOY, max_steps=1) for _ in range(3)], seed=1)
+    firsts = [env.reset()[:, -1]]
+    firsts += [step(env, np.zeros(3, np.int64))[0][:, -1] for _ in range(2)]  # of the next plays
+    assert len({frame.tobytes() for frames in firsts for frame in frames}) == 9
+    env.close()
+
+
+def test_only_fewer_lives_are_a_lost_life() -> None:
+    """A life that is won, as at some scores in Atari, is none lost."""
+
+    class Lives(GameVecEnv):
+        def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+            return [each._replace(lives=left.pop(0)) for each in super()._advance(actions)]
+
+    left = [3, 4, 4, 2]
+    env = Lives([make_game(SMALL_TOY)], seed=1)
+    env.reset()
+    assert [step(env, np.zeros(1, np.int64))[3][0].get("life_lost", False) for _ in range(4)] == [False] * 3 + [True]
     env.close()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ from acvp.data.recorder import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.writer import open_writer
-from acvp.evaluation import outcomes
-from acvp.evaluation.outcomes import choose_steps, measure_outcomes, score
+from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
+from acvp.evaluation.places import Place
 from acvp.evaluation.subjects import Subject
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.presets import network
@@ -48,7 +50,7 @@ def test_a_class_that_never_occurs_does_not_count() -> None:
 
 def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
-    places, weights = choose_steps(store, 4, seed=0)
+    places, weights = choose_steps(store, 4, count=2000, seed=0)
     steps = sum(len(episode) - 4 for episode in store)
     assert weights.sum() == pytest.approx(steps)
     found = {(place.episode, place.start + 3) for place in places}
@@ -56,32 +58,70 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
         for step in np.flatnonzero(episode.rewards).tolist():
             assert step < 3 or (position, step) in found
     subject = Subject(name="x", predictor=_with_heads(), view=RGB)
-    found_outcomes = measure_outcomes(subject, store, seed=0, batch_size=64, progress=lambda done, total: None)
-    assert found_outcomes is not None
+    found_outcomes = measure(subject, store, 2000)
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
     assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
     assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
 
 
-def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> None:
     """Rewards in steps 2 and 3 and the end: of context 4 the first is too early, the other two count as themselves."""
-    monkeypatch.setattr(outcomes, "OTHERS", 5)
     recorder = EpisodeRecorder()
     recorder.start(answer_frame(0, 0))
     for t in range(50):
         recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
     with open_writer(tmp_path / "store", INFO) as writer:
         writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    places, weights = choose_steps(EpisodeStore.open(tmp_path / "store"), 4, seed=0)
-    assert places[:2] == [(0, 0), (0, 46)]  # the four frames before steps 3 and 49
+    places, weights = choose_steps(EpisodeStore.open(tmp_path / "store"), 4, count=7, seed=0)
+    assert places[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
     assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
 
 
-def test_a_predictor_without_heads_has_no_outcomes(tmp_path: Path) -> None:
-    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=300, seed=1))
+@pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
+def test_no_more_steps_are_looked_at_than_asked_for(tmp_path: Path, count: int) -> None:
+    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
+    places, weights = choose_steps(store, 4, count=count, seed=0)
+    assert len(set(places)) == len(places) == count
+    read = {place.episode for place in places}
+    assert len(read) <= count
+    if count < len(store):
+        return
+    assert weights.sum() == pytest.approx(sum(len(episode) - 4 for episode in store))
+    kinds = [_kind(store, place) for place in places]
+    terminations = sum(episode.header.terminated for episode in store)
+    assert kinds.count("termination") == min(count // 3, terminations) > 0
+    assert min(kinds.count(kind) for kind in ("reward", "neither")) >= count // 3
+
+
+def _kind(store: EpisodeStore, place: Place) -> str:
+    episode, step = store[place.episode], place.start + 3
+    if episode.header.terminated and step == len(episode) - 2:
+        return "termination"
+    return "reward" if episode.rewards[step] else "neither"
+
+
+def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
+    """Rewards without terminations, then neither."""
+    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=600, seed=1))
+    for number, known in enumerate(({"steps", "reward"}, set[str]())):
+        with open_writer(tmp_path / str(number), store.info) as writer:
+            for episode in store:
+                header = replace(episode.header, terminated=False, truncated=True)
+                rewards = episode.rewards * (number == 0)
+                writer.add(replace(episode, header=header, rewards=rewards))
+        changed = EpisodeStore.open(tmp_path / str(number))
+        assert measure(Subject(name="x", predictor=_with_heads(), view=RGB), changed, 100).keys() == known
+
+
+def test_a_predictor_without_heads_predicts_no_outcomes() -> None:
     config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8)
     subject = Subject(name="x", predictor=build_predictor(config).eval(), view=RGB)
-    assert measure_outcomes(subject, store, seed=0, batch_size=64, progress=lambda done, total: None) is None
+    assert not predicts_outcomes(subject)
+    assert predicts_outcomes(Subject(name="x", predictor=_with_heads(), view=RGB))
+
+
+def measure(subject: Subject, store: EpisodeStore, count: int) -> dict[str, Any]:
+    return measure_outcomes(subject, store, count=count, seed=0, batch_size=64, progress=lambda done, total: None)
 
 
 def _with_heads() -> Predictor:

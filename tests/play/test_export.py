@@ -150,7 +150,7 @@ def test_starts_come_from_a_store_or_from_the_game(
         (["--onnx", "new", "--run", "nowhere"], "nowhere: no such folder"),
         (["--onnx", "new", "--run", "x", "--pretrained", "y"], "name one of them"),
         (["--onnx", "new", "--pretrained", "nobody"], "nobody"),
-        (["--web", "new", "--starts", "0"], "at least 1 start"),
+        (["--web", "new", "--starts", "0"], "--starts 0: at least 1"),
     ],
 )
 def test_mistakes_get_one_line(

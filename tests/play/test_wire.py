@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.errors import UserError
-from acvp.play.commands import COMMANDS, Note, parse
+from acvp.play.commands import COMMANDS, LARGEST_NUMBER, Note, parse
 from acvp.play.session import Session
 from acvp.play.wire import FrameStream, PictureStream, facts, grid_message
 from tests.play.dreamers import NOOP, UP, play_on, session
@@ -99,6 +99,10 @@ def test_the_grid_holds_every_action() -> None:
         '{"do": "hold"}', "\ud800",
         '{"do": "hold", "action": "1"}', '{"do": "hold", "action": true}', '{"do": "hold", "action": 1.0}',
         '{"do": "hold", "action": 1, "more": 2}', '{"do": "fps", "fps": NaN}', '{"do": "fps", "fps": 1e999}',
+        '{"do": "fps", "fps": ' + "9" * 400 + "}", '{"do": "fps", "fps": -' + "9" * 400 + "}",
+        '{"do": "fps", "fps": -Infinity}', '{"do": "fps", "fps": 1e300}', '{"do": "fps", "fps": "15"}',
+        '{"do": "fps", "fps": ' + "9" * 5000 + "}", '{"do": "hold", "action": ' + "9" * 400 + "}",
+        '{"do": "scrub", "episode": 0, "frame": -' + "9" * 400 + "}", '{"do": "every_action", "steps": 1e400}',
         '{"do": "pause", "on": 1}', '{"do": "switch", "name": ["still"]}', "[" * 500, '{"do":"step"}' + " " * 1100,
     ],
 )  # fmt: skip
@@ -129,9 +133,9 @@ def test_whatever_comes_is_a_command_or_a_mistake(message: object) -> None:
 
 
 FIELDS: dict[type, st.SearchStrategy[Any]] = {
-    int: st.integers(-2, 300) | st.integers(),
+    int: st.integers(-2, 300) | st.integers(-LARGEST_NUMBER, LARGEST_NUMBER),
     bool: st.booleans(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    float: st.floats(-LARGEST_NUMBER, LARGEST_NUMBER),
     str: st.sampled_from(["still", "net", "gray", "copy-last-frame", "mp4", "gif", "x"]),
 }
 any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"]).flatmap(

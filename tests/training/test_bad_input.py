@@ -108,8 +108,8 @@ def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--accumulate", "3"], "--accumulate 3 cannot share evenly"),
         (["--accumulate", "0"], "--accumulate 0: at least 1"),
         (["--minutes", "0"], "--minutes 0: more than 0"),
-        (["--test-fraction", "1"], "test fraction 1.0"),
-        (["--seed", "-1"], "--seed -1: 0 or more"),
+        (["--test-fraction", "1"], "--test-fraction 1: more than 0 and less than 1"),
+        (["--seed", "-1"], "--seed -1: at least 0"),
     ],
 )
 def test_wrong_options(

@@ -15,9 +15,10 @@ from acvp.runs import RunFolder
 class AgentLog(KVWriter):
     """Takes what Stable-Baselines3 records, under its names; `step` counts decisions of all games."""
 
-    def __init__(self, run: RunFolder, first_step: int) -> None:
+    def __init__(self, run: RunFolder, last_step: int = -1) -> None:
+        """Continue after the step of a checkpoint."""
         self._run = run
-        self._board = SummaryWriter(str(run.tensorboard), purge_step=first_step or None)
+        self._board = SummaryWriter(str(run.tensorboard), purge_step=last_step + 1)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
         """Write a line of training."""
@@ -42,6 +43,10 @@ class AgentLog(KVWriter):
             }
         )
         self._board.add_scalar("evaluation/score", scores.mean, step)
+        self._board.flush()
+
+    def flush(self) -> None:
+        """Put what was logged on the disk, before a checkpoint that comes after it."""
         self._board.flush()
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,18 @@ from acvp.analysis.study import Part, Study, open_study
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, open_runs, write_json
-from acvp.evaluation.horizon import Progress
+from acvp.evaluation.horizon import Progress, identity
 from acvp.evaluation.plots import image
 from acvp.evaluation.results import few_episodes
 from acvp.evaluation.subjects import check_alike
+from acvp.result_cache import ResultCache, unfinished_results
 
-ANALYSIS_NAME = "analysis.json"
-PARTS: dict[str, Callable[[Study, Progress], Part]] = {
+ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
+DECISIVE = ("states", "variance_share", "examples", "at", "steps", "seed")
+"""Options that decide what a part comes to."""
+
+Make = Callable[[Study, Progress], Part]
+PARTS: dict[str, Make] = {
     "similarity": action_similarity,
     "controlled": controlled,
     "contingency": contingency_maps,
@@ -52,27 +58,37 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
         "left_out": study.left_out,
     }
     body |= few_episodes(body["episodes"])
-    found, files = _make_parts(study, stage)
-    body |= found
-    for name in FIGURES.keys() & found.keys():
-        figure = FIGURES[name](body)
-        files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
-    body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
     out = config.out or config.run
-    _write(out / PLOTS_NAME, files)
-    write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)
+    with unfinished_results(out / PARTS_NAME) as results:
+        found, files = _make_parts(study, stage, results)
+        body |= found
+        for name in FIGURES.keys() & found.keys():
+            figure = FIGURES[name](body)
+            files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
+        body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
+        _write(out / PLOTS_NAME, files)
+        started -= results.earlier_seconds
+        write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)
     return body
 
 
-def _make_parts(study: Study, stage: Stage) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what all parts that can be made come to; the others are left out with their reason."""
     found: dict[str, Any] = {}
     files: dict[str, bytes] = {}
+    options = {name: getattr(study.config, name) for name in DECISIVE}
+    shared = identity([study.subject], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
     for name, make in PARTS.items():
         title = name.replace("_", " ")
+
+        def measure(make: Make = make, title: str = title) -> dict[str, Any]:
+            made, pictures = make(study, stage(title))
+            return {"body": made, "files": {file: b64encode(data).decode() for file, data in pictures.items()}}
+
         try:
-            found[name], pictures = make(study, stage(title))
-            files |= pictures
+            part = results.part(shared | {"part": name}, measure)
+            found[name] = part["body"]
+            files |= {file: b64decode(text) for file, text in part["files"].items()}
         except UserError as error:
             study.left_out[title] = str(error)
     if not found:

@@ -10,13 +10,13 @@ from acvp.agents.vector import GameVecEnv, PlayVecEnv
 from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
 from acvp.control.imagined import MAX_STEPS
 from acvp.control.imagined_games import ImaginedVecEnv
-from acvp.control.ledger import fingerprint
 from acvp.control.memory import KernelConfig, paper_kernel
 from acvp.control.viewing import refuse_other_game
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.command import Load, as_subject
+from acvp.models import fingerprint
 
 MakeInformed = Callable[[PlayVecEnv], InformedExploration]
 

@@ -1,13 +1,15 @@
 """Plays episodes in this process or in several; what comes back is the episode, finished and compressed.
 
-Workers only play: the parent alone writes. A worker whose parent is gone ends by itself at its next message.
+Workers only play: the parent alone writes. A worker whose parent is gone ends at once, in the middle of an episode too.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -129,6 +131,7 @@ def _unheard_ctrl_c() -> Iterator[None]:
 def _work(pipe: Connection, make_player: MakePlayer, config: Any) -> None:
     """A worker's life: a number in, an episode out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle, where masks do not exist too
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     play: PlayEpisode | None = None
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
@@ -143,3 +146,11 @@ def _work(pipe: Connection, make_player: MakePlayer, config: Any) -> None:
             pipe.send_bytes(kind)
             pipe.send_bytes(data)
     sys.exit(0)
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent is gone, however it ended, then end this process, whatever it is doing."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+import torch
 
 from acvp.data.windows import Window
 from acvp.durable import make_folder, write_atomic
@@ -15,57 +17,96 @@ from acvp.errors import UserError
 from acvp.evaluation.branch_plots import accuracy_figure, example_picture
 from acvp.evaluation.command import PLOTS_NAME, Load, Stage, default_out, open_runs, write_json
 from acvp.evaluation.config import CounterfactualConfig
-from acvp.evaluation.counterfactual import Comparison, compare
+from acvp.evaluation.counterfactual import Comparison, distances, empty_comparison, measure_moments
 from acvp.evaluation.definitions import frame_scale
 from acvp.evaluation.film import in_colour
-from acvp.evaluation.futures import Plans, every_action, moments, open_game, sampled_plans
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.places import HeldOutPart, choose_places
+from acvp.evaluation.futures import Moment, Plans, every_action, moments, open_game, sampled_plans
+from acvp.evaluation.horizon import Progress, identity
+from acvp.evaluation.places import HeldOutPart, Place, choose_places
 from acvp.evaluation.plots import image
 from acvp.evaluation.results import few_episodes, numbers
 from acvp.evaluation.subjects import Subject, baselines, check_alike
 from acvp.evaluation.tally import Bootstrap, Tally
+from acvp.result_cache import ResultCache, unfinished_results
 
-COUNTERFACTUAL_NAME = "counterfactual.json"
+COUNTERFACTUAL_NAME, PARTS_NAME = "counterfactual.json", "counterfactual.jsonl"
 
 
 def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Compare the futures of a configuration's runs, write all files, and return what counterfactual.json holds."""
     started = time.monotonic()
     subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
-    comparison, body = branch(subjects, part, config, stage("branching"))
     out = config.out or default_out(config.runs)
-    make_folder(out / PLOTS_NAME)
-    figure = accuracy_figure(body)
-    for kind in ("png", "svg"):
-        write_atomic(out / PLOTS_NAME / f"counterfactual.{kind}", image(figure, kind))
-    for number, (moment, pictures) in enumerate(comparison.examples):
-        labels = [_label(plan, part.store.info.action_meanings) for plan in moment.plans.tolist()]
-        rows = {"truth": in_colour(moment.futures[:, -1])} | {name: in_colour(each) for name, each in pictures.items()}
-        write_atomic(out / PLOTS_NAME / f"counterfactual-{number}.png", example_picture(rows, labels))
-    write_json(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started)
+    with unfinished_results(out / PARTS_NAME) as results:
+        comparison, body = branch(subjects, part, config, stage("branching"), results)
+        make_folder(out / PLOTS_NAME)
+        figure = accuracy_figure(body)
+        for kind in ("png", "svg"):
+            write_atomic(out / PLOTS_NAME / f"counterfactual.{kind}", image(figure, kind))
+        for number, picture in enumerate(_examples(Branches(subjects, part, config), comparison.examples)):
+            write_atomic(out / PLOTS_NAME / f"counterfactual-{number}.png", picture)
+        started -= results.earlier_seconds
+        write_json(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started)
     return body
 
 
+class Branches:
+    """The moments of a configuration, with subjects and baselines to predict their futures."""
+
+    def __init__(self, subjects: Sequence[Subject], part: HeldOutPart, config: CounterfactualConfig) -> None:
+        self.subjects, self.store, self.config = [*subjects, *baselines(subjects[0])], part.store, config
+        self.view, self.context = subjects[0].view, max(subject.predictor.context for subject in self.subjects)
+        window = Window(self.context, config.steps)
+        self.places = choose_places(part.store, window, config.states, seed=config.seed, option="steps")
+
+    @property
+    def most_plans(self) -> int:
+        """Plans of a moment at most."""
+        return self.store.action_count if self.config.sequences is None else self.config.sequences
+
+    def moments(self, places: Sequence[Place]) -> Iterator[Moment | None]:
+        """Yield some of the moments."""
+        numbers = [self.places.index(place) for place in places]
+        return moments(self.store, places, self.view, self.context, lambda i: self.plans(numbers[i]))
+
+    def plans(self, number: int) -> Plans:
+        """Return the plans of a moment."""
+        actions, config = self.store.action_count, self.config
+        if config.sequences is None:
+            return every_action(actions, config.steps)
+        return sampled_plans(actions, config.steps, config.sequences, config.seed, number)
+
+
 def branch(
-    subjects: Sequence[Subject], part: HeldOutPart, config: CounterfactualConfig, progress: Progress
+    subjects: Sequence[Subject],
+    part: HeldOutPart,
+    config: CounterfactualConfig,
+    progress: Progress,
+    results: ResultCache | None = None,
 ) -> tuple[Comparison, dict[str, Any]]:
-    """Return how well subjects and baselines tell futures apart, measured and as JSON can hold it."""
+    """Return how well subjects and baselines tell futures apart, measured and as JSON can hold it.
+
+    The moments of an episode are measured together, and kept in `results`.
+    """
     check_alike(subjects, part.store)
     open_game(part.store).close()  # refuse early what cannot be replayed
-    everyone = [*subjects, *baselines(subjects[0])]
-    context = max(subject.predictor.context for subject in everyone)
-    window, view = Window(context, config.steps), subjects[0].view
-    places = choose_places(part.store, window, config.states, seed=config.seed, option="steps")
-    plans = partial(_plans, part.store.action_count, config)
-    comparison = compare(
-        everyone,
-        moments(part.store, places, view, context, plans),
-        episodes=len(part.store),
-        plans=len(plans(0)) if config.sequences is None else config.sequences,
-        scale=frame_scale(view.gray),
-        progress=lambda done: progress(done, len(places)),
-    )
+    branches, done = Branches(subjects, part, config), 0
+    everyone, places = branches.subjects, branches.places
+    shared = identity(everyone, part.store) | {"steps": config.steps, "sequences": config.sequences}
+    comparison = empty_comparison([subject.name for subject in everyone], len(part.store), branches.most_plans)
+    for _, group in groupby(places, lambda place: place.episode):
+        here = list(group)
+
+        def measure(here: list[Place] = here, done: int = done) -> dict[str, Any]:
+            show = partial(_show, progress, done, len(places))
+            scale = frame_scale(branches.view.gray)
+            return {"moments": measure_moments(everyone, branches.moments(here), scale=scale, progress=show)}
+
+        which = {"windows": here, "plans": [branches.plans(done + i).tolist() for i in range(len(here))]}
+        found = measure() if results is None else results.part(shared | which, measure)
+        comparison.take_in(found["moments"])
+        done += len(here)
+        progress(done, len(places))
     if not comparison.futures:
         raise UserError(
             f"{part.store.path}: none of {len(places)} states tells actions apart ({comparison.same} have one future "
@@ -75,10 +116,19 @@ def branch(
     return comparison, _body(comparison, part, config, names)
 
 
-def _plans(actions: int, config: CounterfactualConfig, number: int) -> Plans:
-    if config.sequences is None:
-        return every_action(actions, config.steps)
-    return sampled_plans(actions, config.steps, config.sequences, config.seed, number)
+def _show(progress: Progress, before: int, total: int, done: int) -> None:
+    progress(before + done, total)
+
+
+@torch.inference_mode()
+def _examples(branches: Branches, places: Sequence[Place]) -> Iterator[bytes]:
+    """Yield pictures of some moments: the true and the predicted last frame of every plan."""
+    for place in places:
+        moment = next(branches.moments([place]))
+        assert moment is not None
+        labels = [_label(plan, branches.store.info.action_meanings) for plan in moment.plans.tolist()]
+        predicted = {subject.name: in_colour(distances(subject, moment)[1]) for subject in branches.subjects}
+        yield example_picture({"truth": in_colour(moment.futures[:, -1])} | predicted, labels)
 
 
 def _body(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,18 @@ from acvp.data.views import get_view
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.outcomes import measure_outcomes
+from acvp.evaluation.horizon import Progress, identity
+from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.places import HeldOutPart, held_out_part
 from acvp.evaluation.plots import curve_figure, image
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.studio import Studio
 from acvp.evaluation.subjects import Subject, refuse_unknown_split, training_of
 from acvp.models import Predictor
+from acvp.result_cache import ResultCache, unfinished_results
 from acvp.runs import provenance
 
-EVALUATION_NAME, PLOTS_NAME = "evaluation.json", "plots"
+EVALUATION_NAME, PARTS_NAME, PLOTS_NAME = "evaluation.json", "evaluation.jsonl", "plots"
 
 Load = Callable[[Path], Predictor]
 Stage = Callable[[str], Progress]
@@ -37,19 +39,30 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
     started = time.monotonic()
     subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
     studio = Studio(subjects, part, config)
-    evaluation = evaluate(subjects, part, config, stage("looking ahead"))
     out = config.out or default_out(config.runs)
-    outcomes = {
-        subject.name: measure_outcomes(
-            subject, part.store, seed=config.seed, batch_size=config.batch_size, progress=stage("rewards and ends")
-        )
-        for subject in subjects
-    }
-    known = {name: found for name, found in outcomes.items() if found is not None}
-    body = evaluation.to_dict() | {"outcomes": known, "films": studio.write(out, stage("filming"))}
-    write_plots(body, out / PLOTS_NAME, stage("drawing"))
-    write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
+    with unfinished_results(out / PARTS_NAME) as results:
+        evaluation = evaluate(subjects, part, config, stage("looking ahead"), results)
+        outcomes = _outcomes(subjects, part, config, results, stage)
+        body = evaluation.to_dict() | {"outcomes": outcomes, "films": studio.write(out, stage("filming"))}
+        write_plots(body, out / PLOTS_NAME, stage("drawing"))
+        started -= results.earlier_seconds
+        write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
     return body
+
+
+def _outcomes(
+    subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
+) -> dict[str, Any]:
+    """Return how well rewards and terminations are predicted, by the subjects that predict them and data that has."""
+    options = {"count": config.most_reward_steps, "seed": config.seed, "batch_size": config.batch_size}
+    outcomes = {}
+    for subject in filter(predicts_outcomes, subjects if options["count"] else ()):
+        show = stage("rewards and terminations")
+        settings = identity([subject], part.store) | {"what": "rewards and terminations"} | options
+        measure = partial(measure_outcomes, subject, part.store, progress=show, **options)
+        if found := results.part(settings, measure):
+            outcomes[subject.name] = found
+    return outcomes
 
 
 def open_runs(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from acvp.evaluation.futures import Moment
 from acvp.evaluation.metrics import as_pixels
+from acvp.evaluation.places import Place
 from acvp.evaluation.subjects import Subject, to_pixels
 from acvp.evaluation.tally import Tally
 
@@ -65,57 +67,71 @@ class Comparison:
     """Moments at which all plans lead to the same frames."""
     ended: int = 0
     """Moments left out since a plan ends the game."""
-    examples: list[tuple[Moment, dict[str, NDArray[np.uint8]]]] = field(default_factory=list)
-    """Some moments with the last frame (P, H, W, C) that each subject predicts."""
+    examples: list[Place] = field(default_factory=list)
+    """Some moments that tell something."""
+
+    def take_in(self, measured: Sequence[dict[str, Any]]) -> None:
+        """Take in what `measure_moments` returned."""
+        for each in measured:
+            if each["futures"] == 0:
+                self.ended += 1
+            elif each["futures"] == 1:
+                self.same += 1
+            else:
+                self._take_in(Place(*each["place"]), each["futures"], each["scores"])
+
+    def _take_in(self, place: Place, futures: int, measured: dict[str, dict[str, Any]]) -> None:
+        episode = np.array([place.episode])
+        self.futures.append(futures)
+        self.chance.add(0, episode, np.array([1 / futures]))
+        for name, values in measured.items():
+            scores = self.scores[name]
+            scores.accuracy.add(0, episode, np.array([values["accuracy"]]))
+            scores.margin.add(0, episode, np.array([values["margin"]]))
+            scores.error.add(0, episode, np.array([values["error"]]))
+            for plan, hit in enumerate(values["hits"]):
+                scores.by_plan.add(plan, episode, np.array([hit]))
+        for plan in range(len(values["hits"])):
+            self.chance_by_plan.add(plan, episode, np.array([1 / futures]))
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(place)
 
 
 @torch.inference_mode()
-def compare(
+def measure_moments(
     subjects: Sequence[Subject],
     moments: Iterable[Moment | None],
     *,
-    episodes: int,
-    plans: int,
     scale: float,
     progress: Callable[[int], None] = lambda done: None,
-) -> Comparison:
-    """Compare predicted with true futures, moment by moment; errors are in units of scale²."""
-    comparison = _empty([subject.name for subject in subjects], episodes, plans)
-    for done, moment in enumerate(moments, 1):
-        progress(done)
+) -> list[dict[str, Any]]:
+    """Compare predicted with true futures, moment by moment, as JSON can hold it; errors are in units of scale².
+
+    `futures` is the number of different futures, 0 where a plan ends the game.
+    """
+    measured: list[dict[str, Any]] = []
+    for moment in moments:
         if moment is None:
-            comparison.ended += 1
-            continue
-        groups = same_futures(moment.futures)
-        if not groups.any():
-            comparison.same += 1
-            continue
-        _take_in(comparison, subjects, moment, groups, scale)
-    return comparison
+            measured.append({"futures": 0})
+        else:
+            measured.append(_measure(subjects, moment, scale))
+        progress(len(measured))
+    return measured
 
 
-def _take_in(
-    comparison: Comparison, subjects: Sequence[Subject], moment: Moment, groups: NDArray[np.int64], scale: float
-) -> None:
-    count = int(groups.max()) + 1
-    episode = np.array([moment.place.episode])
-    comparison.futures.append(count)
-    comparison.chance.add(0, episode, np.array([1 / count]))
-    pictures = {}
+def _measure(subjects: Sequence[Subject], moment: Moment, scale: float) -> dict[str, Any]:
+    groups, scores = same_futures(moment.futures), {}
+    if not groups.any():
+        return {"futures": 1}
     for subject in subjects:
-        apart, last = distances(subject, moment)
-        verdict = judge(apart, groups)
-        pictures[subject.name] = last
-        scores = comparison.scores[subject.name]
-        scores.accuracy.add(0, episode, np.array([verdict.mean(verdict.hits)]))
-        scores.margin.add(0, episode, np.array([verdict.mean(verdict.margins)]))
-        scores.error.add(0, episode, np.array([verdict.mean(verdict.own)]) / scale**2)
-        for plan, hit in enumerate(verdict.hits):
-            scores.by_plan.add(plan, episode, np.array([hit]))
-    for plan in range(len(groups)):
-        comparison.chance_by_plan.add(plan, episode, np.array([1 / count]))
-    if len(comparison.examples) < EXAMPLES:
-        comparison.examples.append((moment, pictures))
+        verdict = judge(distances(subject, moment)[0], groups)
+        scores[subject.name] = {
+            "accuracy": verdict.mean(verdict.hits),
+            "margin": verdict.mean(verdict.margins),
+            "error": verdict.mean(verdict.own) / scale**2,
+            "hits": verdict.hits.tolist(),
+        }
+    return {"futures": int(groups.max()) + 1, "place": list(moment.place), "scores": scores}
 
 
 def same_futures(futures: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -161,7 +177,8 @@ def judge(apart: Floats, groups: NDArray[np.int64]) -> Verdict:
     return Verdict(hits, (other - own) / (other + own), own, groups)
 
 
-def _empty(names: Sequence[str], episodes: int, plans: int) -> Comparison:
+def empty_comparison(names: Sequence[str], episodes: int, plans: int) -> Comparison:
+    """Return a comparison of nothing yet, on a store of so many episodes."""
     scores = {
         name: Scores(Tally(episodes, 1), Tally(episodes, 1), Tally(episodes, 1), Tally(episodes, plans))
         for name in names

@@ -8,14 +8,17 @@ Shapes: B windows of a batch, C channels, H height, W width.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp import __version__
 from acvp.data.store import EpisodeStore
 from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, as_pixels
 from acvp.evaluation.objects import Positions
@@ -23,9 +26,13 @@ from acvp.evaluation.places import Place, batches, evenly
 from acvp.evaluation.subjects import Subject
 from acvp.evaluation.tally import Tally
 from acvp.evaluation.truth import TrueWindows
+from acvp.models import fingerprint
+from acvp.result_cache import ResultCache
 from acvp.seeding import generator
 
 Progress = Callable[[int, int], None]
+Rows = NDArray[np.int64]
+"""(B,): of each window of a batch, the number of its episode among those of the batch."""
 Tallies = dict[str, dict[str, Tally]]
 """By subject, by metric; `shuffled` and `unshuffled` are the errors whose ratio is the action sensitivity."""
 
@@ -49,6 +56,11 @@ class Outlook:
     def length(self) -> int:
         return self.context + self.horizon
 
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the measurements of a batch, besides its windows."""
+        known = self.positions is not None
+        return {"context": self.context, "horizon": self.horizon, "object": known}
+
     def shuffled(self) -> list[int]:
         """Return which of the places are predicted under another window's actions too."""
         return evenly(len(self.places), self.shuffled_windows) if len(self.places) > 1 else []
@@ -56,40 +68,88 @@ class Outlook:
 
 @torch.inference_mode()
 def look_ahead(
-    subjects: Sequence[Subject], outlook: Outlook, metrics: FrameMetrics, progress: Progress = lambda done, total: None
+    subjects: Sequence[Subject],
+    outlook: Outlook,
+    metrics: FrameMetrics,
+    progress: Progress = lambda done, total: None,
+    results: ResultCache | None = None,
 ) -> Tallies:
-    """Return what was measured of every subject, by episode and step."""
-    survey = _Survey(subjects, outlook, metrics)
-    total = len(outlook.places) + len(outlook.shuffled())
-    done = 0
+    """Return what was measured of every subject, by episode and step.
+
+    `progress` counts steps of single windows. Finished batches are kept in `results` and taken from there.
+    """
+    shuffled = _shuffled_batches(outlook)
+    total = (len(outlook.places) + len(outlook.shuffled())) * outlook.horizon
+    survey = _Survey(subjects, outlook, metrics, results, lambda done: progress(done, total))
     for first in range(0, len(outlook.places), outlook.batch_size):
-        places = outlook.places[first : first + outlook.batch_size]
-        survey.measure(places, first)
-        done += len(places)
-        progress(done, total)
-    for places, actions in _shuffled_batches(outlook):
+        survey.measure(outlook.places[first : first + outlook.batch_size], first)
+    for places, actions in shuffled:
         survey.measure_shuffled(places, actions)
-        done += len(places)
-        progress(done, total)
     return survey.tallies
+
+
+def identity(subjects: Sequence[Subject], store: EpisodeStore) -> dict[str, Any]:
+    """Return what decides every measurement of subjects on a store."""
+    weights = [[subject.name, fingerprint(subject.predictor), subject.device.type] for subject in subjects]
+    return {"version": __version__, "subjects": weights, "view": subjects[0].view.name, "data": store.digest}
 
 
 class _Survey:
     """Measures batch after batch into tallies."""
 
-    def __init__(self, subjects: Sequence[Subject], outlook: Outlook, metrics: FrameMetrics) -> None:
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        outlook: Outlook,
+        metrics: FrameMetrics,
+        results: ResultCache | None,
+        progress: Callable[[int], None],
+    ) -> None:
         self.subjects, self.outlook, self.metrics = subjects, outlook, metrics
         self.tallies: Tallies = {subject.name: {} for subject in subjects}
+        self._results, self._progress = results, progress
+        self._identity = {} if results is None else identity(subjects, outlook.store) | outlook.identity()
+        self._part: Tallies = {}
         self._paired = set(outlook.shuffled())
+        self._done = 0
 
     def measure(self, places: Sequence[Place], first: int) -> None:
         """Look ahead from a batch of places, the first being number `first` of all."""
+        paired = np.array([first + i in self._paired for i in range(len(places))])
+        self._take_in(places, {"paired": paired.tolist()}, lambda rows: self._measure(places, rows, paired))
+
+    def measure_shuffled(self, places: Sequence[Place], actions: NDArray[np.int64]) -> None:
+        """Look ahead from a batch of places under other actions; only the error is measured, and not of baselines."""
+        digest = hashlib.sha256(actions.tobytes()).hexdigest()
+        self._take_in(places, {"actions": digest}, lambda rows: self._measure_shuffled(places, rows, actions))
+
+    def _take_in(self, places: Sequence[Place], which: dict[str, Any], measure: Callable[[Rows], None]) -> None:
+        """Measure a batch into tallies of its own, unless it was measured before, and add them to those of all."""
+        steps = self.outlook.horizon
+        episodes, rows = np.unique([place.episode for place in places], return_inverse=True)
+
+        def measured() -> dict[str, Any]:
+            self._part = {subject.name: {} for subject in self.subjects}
+            measure(rows)
+            return {
+                name: {metric: tally.to_plain() for metric, tally in tallies.items()}
+                for name, tallies in self._part.items()
+            }
+
+        settings = self._identity | which | {"windows": [list(place) for place in places]}
+        part = measured() if self._results is None else self._results.part(settings, measured)
+        for name, tallies in part.items():
+            for metric, plain in tallies.items():
+                whole = self.tallies[name].setdefault(metric, Tally(len(self.outlook.store), steps))
+                whole.merge(episodes, Tally.from_plain(plain, len(episodes), steps))
+        self._done += len(places) * steps
+        self._progress(self._done)
+
+    def _measure(self, places: Sequence[Place], rows: Rows, paired: NDArray[np.bool_]) -> None:
         outlook, truth = self.outlook, self._truth(places)
         given, actions = truth.frames(0, outlook.context), truth.actions(0, outlook.length - 1)
         walks = [subject.look_ahead(given, actions) for subject in self.subjects]
         alive = [_Alive(len(places)) for _ in self.subjects]
-        rows = np.array([place.episode for place in places])
-        paired = np.array([first + i in self._paired for i in range(len(places))])
         before = given[:, -1]
         for t, frames in enumerate(truth.steps(outlook.context, outlook.horizon)):
             step = self.metrics.step(frames, before, self._positions(places, outlook.context + t))
@@ -98,18 +158,18 @@ class _Survey:
                 values["unshuffled"] = np.where(paired, values["error"], np.nan)
                 self._add(subject, t, rows, values)
             before = frames
+            self._progress(self._done + (t + 1) * len(places))
 
-    def measure_shuffled(self, places: Sequence[Place], actions: NDArray[np.int64]) -> None:
-        """Look ahead from a batch of places under other actions; only the error is measured, and not of baselines."""
+    def _measure_shuffled(self, places: Sequence[Place], rows: Rows, actions: NDArray[np.int64]) -> None:
         outlook, truth = self.outlook, self._truth(places)
         learned = [subject for subject in self.subjects if not subject.baseline]
         given, between = truth.frames(0, outlook.context), truth.actions(0, outlook.context - 1)
         walks = [subject.look_ahead(given, np.concatenate((between, actions), 1)) for subject in learned]
-        rows = np.array([place.episode for place in places])
         for t, frames in enumerate(truth.steps(outlook.context, outlook.horizon)):
             pixels = as_pixels(frames)
             for subject, walk in zip(learned, walks, strict=True):
                 self._add(subject, t, rows, {"shuffled": self.metrics.error(pixels, next(walk))})
+            self._progress(self._done + (t + 1) * len(places))
 
     def _values(self, step: TrueStep, predicted: Tensor, alive: _Alive) -> Values:
         values = self.metrics.measure(step, predicted)
@@ -121,11 +181,11 @@ class _Survey:
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
 
-    def _add(self, subject: Subject, step: int, rows: NDArray[np.int64], values: Values) -> None:
-        tallies = self.tallies[subject.name]
+    def _add(self, subject: Subject, step: int, rows: Rows, values: Values) -> None:
+        tallies = self._part[subject.name]
         for name, each in values.items():
             if name not in tallies:
-                tallies[name] = Tally(len(self.outlook.store), self.outlook.horizon)
+                tallies[name] = Tally(int(rows.max()) + 1, self.outlook.horizon)
             tallies[name].add(step, rows, each)
 
     def _truth(self, places: Sequence[Place]) -> TrueWindows:

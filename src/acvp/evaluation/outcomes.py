@@ -1,6 +1,7 @@
-"""How well rewards and ends are foretold, one step ahead from real frames.
+"""How well rewards and terminations are predicted, one step ahead from real frames.
 
-Every step of the test part that brings a reward or an end is taken, and a sample of the others, which stand for all.
+Steps with a termination, with a reward and with neither are drawn separately, for most steps have neither; each drawn
+step stands for as many of its kind as it was drawn from.
 
 Shapes: n steps, B of a batch.
 """
@@ -21,8 +22,6 @@ from acvp.evaluation.subjects import Subject
 from acvp.evaluation.truth import TrueWindows
 from acvp.seeding import generator
 
-OTHERS = 2000
-"""Steps without a reward or an end that are looked at."""
 BINS = 10
 """Of the calibration, equally wide in probability."""
 SIGNS = ("negative", "zero", "positive")
@@ -30,45 +29,66 @@ SIGNS = ("negative", "zero", "positive")
 Floats = NDArray[np.float64]
 
 
+def predicts_outcomes(subject: Subject) -> bool:
+    """Return whether a subject predicts rewards and terminations."""
+    return bool(getattr(subject.predictor.config, "outcome_heads", False))
+
+
 def measure_outcomes(
-    subject: Subject, store: EpisodeStore, *, seed: int, batch_size: int, progress: Progress
-) -> dict[str, Any] | None:
-    """Return balanced accuracy and calibration of a subject's reward and end heads; None where it has none."""
-    if not getattr(subject.predictor.config, "outcome_heads", False):
-        return None
-    places, weights = choose_steps(store, subject.predictor.context, seed=seed)
-    signs, ends = zip(*(_truth(store, place, subject.predictor.context) for place in places), strict=True)
+    subject: Subject, store: EpisodeStore, *, count: int, seed: int, batch_size: int, progress: Progress
+) -> dict[str, Any]:
+    """Return balanced accuracy and calibration of a subject's reward and termination heads at up to `count` steps.
+
+    What does not occur in the data, rewards or terminations, is left out.
+    """
+    places, weights = choose_steps(store, subject.predictor.context, count=count, seed=seed)
+    truth = [_truth(store, place, subject.predictor.context) for place in places]
+    signs, ends = np.array([sign for sign, _ in truth], np.int64), np.array([end for _, end in truth], np.int64)
+    rewards, terminations = (signs != 1).any(), ends.any()
+    if not rewards and not terminations:
+        return {}
     parts: list[tuple[Floats, Floats]] = []
     for batch in batches(places, batch_size):
         progress(len(parts) * batch_size, len(places))
         parts.append(_foretold(subject, store, batch))
     reward, end = (np.concatenate([part[k] for part in parts]) for k in (0, 1))  # (n, 3), (n,)
-    return {
-        "steps": len(places),
-        "reward": score(reward, np.array(signs), weights, SIGNS),
-        "end": score(np.stack((1 - end, end), 1), np.array(ends, np.int64), weights, ("goes on", "ends")),
-    }
+    found: dict[str, Any] = {"steps": len(places)}
+    if rewards:
+        found["reward"] = score(reward, signs, weights, SIGNS)
+    if terminations:
+        found["end"] = score(np.stack((1 - end, end), 1), ends, weights, ("goes on", "ends"))
+    return found
 
 
-def choose_steps(store: EpisodeStore, context: int, *, seed: int) -> tuple[list[Place], Floats]:
-    """Return windows of ``context`` frames before a step: all with a reward or an end, some others; and their weights.
+def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) -> tuple[list[Place], Floats]:
+    """Return up to `count` windows of ``context`` frames before a step, and how many steps each of them stands for.
 
-    A place's start is the first of those frames. The weights of the others add up to their number in the store.
+    Of steps with a termination, with a reward and with neither, about as many each, as far as there are. A place's
+    start is the first of its frames. Not more than `count` episodes are read.
     """
-    events, others = [], []
-    for position, entry in enumerate(store.entries):
+    kinds: tuple[list[Place], ...] = ([], [], [])
+    draw = generator("outcomes", seed)
+    for position in sorted(draw.permutation(len(store))[:count].tolist()):
         episode = store[position]
-        rewarded = np.flatnonzero(episode.rewards).tolist()
-        last = [entry.frames - 2] if episode.header.terminated else []
-        eventful = {step for step in (*rewarded, *last) if step >= context - 1}
-        events += [Place(position, step - context + 1) for step in sorted(eventful)]
-        others += [
-            Place(position, step - context + 1) for step in range(context - 1, entry.frames - 1) if step not in eventful
-        ]
-    drawn = generator("outcomes", seed).permutation(len(others))[:OTHERS]
-    kept = [others[k] for k in sorted(drawn.tolist())]
-    weights = [1.0] * len(events) + [len(others) / max(1, len(kept))] * len(kept)
-    return [*events, *kept], np.array(weights)
+        for step in range(context - 1, len(episode) - 1):
+            last = episode.header.terminated and step == len(episode) - 2
+            kind = 0 if last else 1 if episode.rewards[step] else 2
+            kinds[kind].append(Place(position, step - context + 1))
+    places: list[Place] = []
+    weights: list[float] = []
+    for found, share in zip(kinds, _shares([len(found) for found in kinds], count), strict=True):
+        drawn = draw.permutation(len(found))[:share]
+        places += [found[k] for k in sorted(drawn.tolist())]
+        weights += [len(found) / max(1, share)] * share
+    return places, np.array(weights)
+
+
+def _shares(sizes: Sequence[int], count: int) -> list[int]:
+    """Deal a number to kinds of some sizes: as much to each, but what the smaller ones lack goes to the larger ones."""
+    shares = [0] * len(sizes)
+    for left, kind in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
+        shares[kind] = min(sizes[kind], (count - sum(shares)) // left)
+    return shares
 
 
 def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, names: Sequence[str]) -> dict[str, Any]:
@@ -79,7 +99,10 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
     """
     chosen = probabilities.argmax(1)
     right = chosen == truth
-    recall = {name: float(right[truth == k].mean()) for k, name in enumerate(names) if (truth == k).any()}
+    recall = {}
+    for k, name in enumerate(names):
+        if (truth == k).any():
+            recall[name] = float(np.average(right[truth == k], weights=weights[truth == k]))
     bins = []
     confidence = probabilities.max(1)
     number = np.minimum((confidence * BINS).astype(int), BINS - 1)

@@ -15,6 +15,8 @@ from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
 from acvp.evaluation.places import HeldOutPart, Place, choose_places
 from acvp.evaluation.results import Evaluation, summarise
 from acvp.evaluation.subjects import Subject, baselines, check_alike
+from acvp.models import PixelPredictor
+from acvp.result_cache import ResultCache
 
 OBJECT_METRICS = "object_distance, object_kept, object_found"
 
@@ -24,8 +26,9 @@ def evaluate(
     part: HeldOutPart,
     config: EvaluateConfig,
     progress: Progress = lambda done, total: None,
+    results: ResultCache | None = None,
 ) -> Evaluation:
-    """Return the horizon curves of subjects and baselines on windows of the test part."""
+    """Return the horizon curves of subjects and baselines on windows of the test part; parts are kept in `results`."""
     check_alike(subjects, part.store)
     everyone = [*subjects, *baselines(subjects[0])]
     context = max(subject.predictor.context for subject in everyone)
@@ -42,9 +45,9 @@ def evaluate(
         shuffled_windows=config.shuffled_windows,
         positions=positions,
     )
-    tallies = look_ahead(everyone, outlook, frame_metrics(subjects[0], part, positions), progress)
+    tallies = look_ahead(everyone, outlook, frame_metrics(subjects[0], part, positions), progress, results)
     names = tuple(subject.name for subject in everyone if subject.baseline)
-    facts = _facts(subjects[0], part, outlook, config)
+    facts = _facts(subjects[0], part, outlook, config) | {"leading_metric": leading_metric(subjects)}
     return summarise(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
@@ -56,6 +59,11 @@ def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | No
         finder = ObjectFinder(shape[:2], subject.predictor.normaliser.mean.cpu().numpy())
     palette = part.store.palette if _keeps_colours(subject) else None
     return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder)
+
+
+def leading_metric(subjects: Sequence[Subject]) -> str:
+    """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
+    return "wrong_pixels" if any(isinstance(subject.predictor, PixelPredictor) for subject in subjects) else "error"
 
 
 def _keeps_colours(subject: Subject) -> bool:

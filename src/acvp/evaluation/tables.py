@@ -11,6 +11,9 @@ STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
 MOST_WITH_BANDS = 4
 """Columns of numbers with bands that a terminal has room for."""
 AT_STEPS = ("error", "gain")
+"""Metrics with a table of their own, besides the leading one."""
+OUTCOMES = {"reward": "reward", "end": "termination"}
+"""What is predicted besides frames: its key in evaluation.json, and what tables call it."""
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
 
@@ -30,20 +33,31 @@ def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> lis
     """
     wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
-    by_step = [_by_step(body, metric, steps, wide) for metric in AT_STEPS]
+    by_step = [_by_step(body, metric, steps, wide) for metric in dict.fromkeys((leading_metric(body), *AT_STEPS))]
     return [*by_step, _at_the_end(body, wide), *_outcomes(body)]
 
 
+def leading_metric(body: Mapping[str, Any]) -> str:
+    """Return the metric to show first; early files do not name one."""
+    metric: str = body.get("leading_metric", "error")
+    return metric
+
+
+def ordered_metrics(body: Mapping[str, Any]) -> list[str]:
+    """Return all metrics of what evaluation.json holds, the leading one first."""
+    return list(dict.fromkeys((leading_metric(body), *body["metrics"])))
+
+
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
-    """Return the table of rewards and ends one step ahead, of runs that foretell them."""
+    """Return the table of rewards and terminations one step ahead, of runs that predict them."""
     rows = [
-        (name, what, number(found["balanced_accuracy"]), recall, number(found["calibration_error"]))
+        (name, title, number(found["balanced_accuracy"]), recall, number(found["calibration_error"]))
         for name, outcome in body["outcomes"].items()
-        for what, found in ((what, outcome[what]) for what in ("reward", "end"))
+        for title, found in ((title, outcome[what]) for what, title in OUTCOMES.items() if what in outcome)
         for recall in [", ".join(f"{kind} {number(share)}" for kind, share in found["recall"].items())]
     ]
     heads = ("run", "what", "balanced accuracy", "recall", "calibration error")
-    return [TextTable("Rewards and ends one step ahead, from real frames", heads, tuple(rows))] if rows else []
+    return [TextTable("Rewards and terminations one step ahead, from real frames", heads, tuple(rows))] if rows else []
 
 
 def counterfactual_table(body: Mapping[str, Any]) -> TextTable:
@@ -72,8 +86,8 @@ def _by_step(body: Mapping[str, Any], metric: str, steps: Sequence[int], bands: 
 def _at_the_end(body: Mapping[str, Any], bands: bool) -> TextTable:
     names, horizon = list(body["curves"]), body["horizon"]
     rows = [
-        (described["title"], *_row(body["curves"], names, metric, horizon - 1, bands))
-        for metric, described in body["metrics"].items()
+        (body["metrics"][metric]["title"], *_row(body["curves"], names, metric, horizon - 1, bands))
+        for metric in ordered_metrics(body)
     ]
     totals = [total for total in TITLES if any(total in body["steps"][name] for name in names)]
     rows += [(TITLES[total], *_row(body["steps"], names, total, 0, bands)) for total in totals]

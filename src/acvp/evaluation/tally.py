@@ -7,6 +7,8 @@ Shapes: E episodes, T steps, R resamples.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +43,23 @@ class Tally:
         there = ~np.isnan(values)
         np.add.at(self.sums[:, step], episodes[there], values[there])
         np.add.at(self.counts[:, step], episodes[there], 1.0)
+
+    def merge(self, episodes: NDArray[np.int64], part: Tally) -> None:
+        """Take in what was tallied of some of the episodes, a row each."""
+        self.sums[episodes] += part.sums
+        self.counts[episodes] += part.counts
+
+    def to_plain(self) -> list[str]:
+        """Return everything as JSON can hold it, to the last bit."""
+        return [base64.b64encode(values.tobytes()).decode() for values in (self.sums, self.counts)]
+
+    @classmethod
+    def from_plain(cls, plain: Sequence[str], episodes: int, steps: int) -> Tally:
+        """Return the tally that `to_plain` was asked of."""
+        tally = cls(episodes, steps)
+        for values, text in zip((tally.sums, tally.counts), plain, strict=True):
+            values[:] = np.frombuffer(base64.b64decode(text)).reshape(episodes, steps)
+        return tally
 
     def of(self, episodes: NDArray[np.int64]) -> Tally:
         """Return the part that belongs to some of the episodes."""

@@ -15,6 +15,7 @@ from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeEr
 from acvp.models.colours import UnknownColourWarning
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
 from acvp.models.files import predictor_files, predictor_from_files
+from acvp.models.fingerprint import fingerprint
 from acvp.models.loss import squared_error_loss
 from acvp.models.normaliser import Normaliser
 from acvp.models.pixel import PixelPredictor
@@ -57,6 +58,7 @@ __all__ = [
     "compile_networks",
     "config_from_dict",
     "config_to_dict",
+    "fingerprint",
     "imagine",
     "keep_freed_memory",
     "predictor_files",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from acvp.data.policies import sticky_random_policy
 from acvp.data.store import EpisodeStore
-from acvp.durable import make_folder, refuse_full, write_atomic
+from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.subjects import Subject
 from acvp.play.cast import DEFAULT, Cast, about, gather
@@ -33,21 +34,29 @@ Frames = NDArray[np.uint8]
 
 def export(config: PredictorExportConfig) -> Iterator[str]:
     """Write what a configuration asks for, and tell what was written."""
-    for folder in (config.onnx, config.web):
-        if folder is not None:
-            refuse_full(folder)
+    with ExitStack() as stack:
+        onnx, web = (out and stack.enter_context(new_folder(out)) for out in (config.onnx, config.web))
+        told = _export(config, onnx, web)
+    yield from told
+
+
+def _export(config: PredictorExportConfig, onnx: Path | None, web: Path | None) -> list[str]:
+    """Write into the folders that become those of the configuration, and return what was written."""
+    told = []
     cast = _cast(config)
     subject = cast.get(cast.first)
     graphs = to_graphs(subject.predictor)
     files = {OBSERVE_NAME: graphs.observe, STEP_NAME: graphs.step}
-    page, runtime = ({}, {}) if config.web is None else (_page(subject, graphs, config), runtime_files())
-    if config.onnx is not None:  # from here on nothing can fail but the disk
-        _write(config.onnx, files | {DESCRIPTION_NAME: _json(describe(subject, graphs))})
-        yield f"{config.onnx}: {_size(files)} of ONNX, the same as torch over 10 steps"
-    if config.web is not None:
-        _write(config.web, files | page)
-        _write(config.web / RUNTIME_FOLDER, runtime)
-        yield f"{config.web}: put it on any static host, or look at it with: python -m http.server -d {config.web}"
+    if onnx is not None:
+        _write(onnx, files | {DESCRIPTION_NAME: _json(describe(subject, graphs))})
+        told.append(f"{config.onnx}: {_size(files)} of ONNX, the same as torch over 10 steps")
+    if web is not None:
+        _write(web, files | _page(subject, graphs, config))
+        _write(web / RUNTIME_FOLDER, runtime_files())
+        told.append(
+            f"{config.web}: put it on any static host, or look at it with: python -m http.server -d {config.web}"
+        )
+    return told
 
 
 def _page(subject: Subject, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:

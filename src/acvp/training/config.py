@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from acvp.errors import UserError
+from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_seed, require_share
 
 ModelName = Literal["pixel", "feedforward", "recurrent", "no-action", "mlp"]
 PresetName = Literal["paper", "authors", "cpu", "smoke"]
@@ -55,12 +55,9 @@ class TrainConfig:
     """Newest checkpoints kept, besides the best one."""
 
     def __post_init__(self) -> None:
-        for name in ("devices", "accumulate", "threads", "keep"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} {getattr(self, name)}: at least 1")
-        if self.minutes is not None and self.minutes <= 0:
-            raise UserError(f"--minutes {self.minutes:g}: more than 0")
-        if self.save_minutes < 0:
-            raise UserError(f"--save-minutes {self.save_minutes:g}: 0 or more")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
+        require(1, LONGEST, keep=self.keep)
+        require(0, MAX_MINUTES, save_minutes=self.save_minutes)
+        require_above_zero(MAX_MINUTES, minutes=self.minutes)
+        require_share(test_fraction=self.test_fraction)
+        require_seed(self.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -35,10 +36,11 @@ class StepReport:
 class TrainingLog:
     """The log of one process that writes; makes no difference to training."""
 
-    def __init__(self, run: RunFolder, first_step: int) -> None:
+    def __init__(self, run: RunFolder, last_step: int = -1, unlogged: Sequence[StepReport] = ()) -> None:
+        """Continue after the step of a checkpoint, with the updates before it that no line had yet."""
         self.run = run
-        self._reports: list[StepReport] = []
-        self._board = SummaryWriter(str(run.tensorboard), purge_step=first_step or None)
+        self._reports: list[StepReport] = list(unlogged)
+        self._board = SummaryWriter(str(run.tensorboard), purge_step=last_step + 1)
 
     def step(self, report: StepReport) -> None:
         """Take in an update; every 25th writes a line with the means."""
@@ -74,9 +76,13 @@ class TrainingLog:
         self._board.add_image("held-out/truth-above-prediction", report.strip, step, dataformats="HWC")
         self._board.flush()
 
+    def unlogged(self) -> list[StepReport]:
+        """Return what a checkpoint must hold of the log; what was logged before it is on the disk by then."""
+        self._board.flush()
+        return list(self._reports)
+
     def close(self) -> None:
-        """Write the rest."""
-        self.flush()
+        """Close the files; updates that no line has yet are left to the run that resumes."""
         self._board.close()
 
     def _write(self, kind: str, step: int, phase: int, values: dict[str, float]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
+from acvp.progress import err
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
 from acvp.stopping import StoppedError, stop_signals
 from acvp.training.batches import TrainingData
@@ -65,14 +65,14 @@ def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Co
     data = TrainingData(store, recipe)
     fabric = make_fabric(config)
     run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
-    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = console or err
     display = Display(console, len(recipe.phases), speaks=fabric.is_global_zero)
     with stop_signals() as stop, _writing(run, fabric), display:
         restored = _begin(config, run, fabric, data, display)
         predictor = _predictor(recipe, data, restored)
         if config.compile:
             compile_networks(predictor)
-        log = TrainingLog(run, restored.position.step if restored else 0) if fabric.is_global_zero else None
+        log = _log(run, restored) if fabric.is_global_zero else None
         trainer = Trainer(
             fabric, predictor, recipe, data, options=config, run=run, display=display, log=log, stop=stop,
             position=restored.position if restored else None, moments=restored.moments if restored else None,
@@ -84,6 +84,10 @@ def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Co
                 log.close()
 
 
+def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
+    return TrainingLog(run, restored.position.step, restored.unlogged) if restored else TrainingLog(run)
+
+
 def _fit(trainer: Trainer) -> int:
     """Train and return the exit code."""
     display, run = trainer.display, trainer.run
@@ -92,6 +96,8 @@ def _fit(trainer: Trainer) -> int:
             _announce(trainer)
         trainer.fit()
     except DivergenceError as error:
+        if trainer.log:
+            trainer.log.flush()
         display.say(f"acvp: {error}")
         return EXIT_DIVERGED
     except StoppedError as stopped:
@@ -188,6 +194,8 @@ def _begin(
     fabric.barrier()
     checkpoint = newest_good(run.checkpoints, display.say)
     if checkpoint is None:
+        if fabric.is_global_zero:
+            run.forget_metrics_after(-1)
         return None
     restored = from_checkpoint(checkpoint)
     fabric.barrier()
@@ -236,10 +244,7 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
 def write_predictor(trainer: Trainer) -> None:
     """Write the finished predictor with its card."""
     info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
-    if trainer.report is None:
-        trainer.evaluate()
-    report, seconds = trainer.report, sum(trainer.position.seconds)
-    assert report is not None
+    report, seconds = trainer.report or trainer.measure(), sum(trainer.position.seconds)
     threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,

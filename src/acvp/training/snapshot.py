@@ -6,6 +6,7 @@ Batches, split and weights at the start are pure functions of seed and step, so 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from math import inf
 from typing import Any
@@ -15,6 +16,7 @@ from torch.optim import Optimizer
 
 from acvp.checkpoint import Checkpoint, CheckpointError, optimiser_tensors, to_bytes, to_tensors
 from acvp.models import Predictor, predictor_files
+from acvp.training.log import StepReport
 
 STATE_NAME, OPTIMISER_NAME, WEIGHTS_NAME, CONFIG_NAME = (
     "state.json", "optimiser.safetensors", "model.safetensors", "config.json"
@@ -63,10 +65,15 @@ class Position:
 
 
 def to_files(
-    predictor: Predictor, optimiser: Optimizer | None, position: Position, recipe: dict[str, Any], digest: str
+    predictor: Predictor,
+    optimiser: Optimizer | None,
+    position: Position,
+    recipe: dict[str, Any],
+    digest: str,
+    unlogged: Sequence[StepReport] = (),
 ) -> dict[str, bytes]:
     """Return the files of a checkpoint; without an optimiser, that of the next phase is still to be made."""
-    state = {"position": position.to_dict(), "recipe": recipe, "store": digest}
+    state = {"position": position.to_dict(), "recipe": recipe, "store": digest, "unlogged": list(map(asdict, unlogged))}
     files = {name: data for name, data in predictor_files(predictor).items() if name in (WEIGHTS_NAME, CONFIG_NAME)}
     moments = {} if optimiser is None else optimiser_tensors(optimiser)
     return files | {OPTIMISER_NAME: to_bytes(moments), STATE_NAME: json.dumps(state, indent=1).encode()}
@@ -81,6 +88,8 @@ class Restored:
     moments: dict[str, Tensor]
     recipe: dict[str, Any]
     digest: str
+    unlogged: list[StepReport]
+    """Updates that metrics.jsonl has no line of yet."""
 
 
 def from_checkpoint(checkpoint: Checkpoint) -> Restored:
@@ -95,6 +104,7 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
             raise ValueError(f"no {missing[0]}")
         weights = to_tensors(checkpoint.files[WEIGHTS_NAME], checkpoint.path / WEIGHTS_NAME)
         moments = to_tensors(checkpoint.files[OPTIMISER_NAME], checkpoint.path / OPTIMISER_NAME)
-        return Restored(Position(**values), weights, moments, state["recipe"], state["store"])
+        unlogged = [StepReport(**report) for report in state.get("unlogged", [])]  # not in early checkpoints
+        return Restored(Position(**values), weights, moments, state["recipe"], state["store"], unlogged)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of training ({error})") from error

@@ -163,16 +163,20 @@ class Trainer:
 
     def evaluate(self) -> bool:
         """Measure the held-out error, report it, and return whether it is the best so far."""
-        position = self.position
-        self.predictor.eval()
-        report = self.held_out.measure(self.predictor)
-        self.predictor.train()
+        position, report = self.position, self.measure()
         shared: Any = self.fabric.all_reduce(torch.tensor(report.score, device=self.fabric.device), reduce_op="mean")
         self.display.held_out(position.step, report)
         if self.log:
             self.log.held_out(position.step, position.phase, sum(position.seconds), report)
         self.report, self._score = report, float(shared)
         return position.judge(self._score)
+
+    def measure(self) -> HeldOutReport:
+        """Return the held-out error of the weights as they are."""
+        self.predictor.eval()
+        report = self.held_out.measure(self.predictor)
+        self.predictor.train()
+        return report
 
     def _save_if_due(self, optimiser: Optimizer | None, *, now: bool) -> None:
         if now or time.monotonic() - self._saved >= 60 * self.options.save_minutes:
@@ -183,7 +187,9 @@ class Trainer:
         """Write a checkpoint and prune older ones, unless the weights are spoilt; only the first process writes."""
         refuse_divergence(self.position.step, self.predictor)
         if self.fabric.is_global_zero:
-            files = to_files(self.predictor, optimiser, self.position, self.recipe.to_dict(), self.data.store.digest)
+            unlogged = self.log.unlogged() if self.log else []
+            recipe, digest = self.recipe.to_dict(), self.data.store.digest
+            files = to_files(self.predictor, optimiser, self.position, recipe, digest, unlogged)
             save_checkpoint(self.run.checkpoints, self.position.step, files, score=self._score)
             prune(self.run.checkpoints, self.options.keep)
 

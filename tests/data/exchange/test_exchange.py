@@ -8,6 +8,7 @@ import pytest
 
 from acvp.data.exchange import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
+from acvp.durable import new_folder
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
 
@@ -103,11 +104,12 @@ def test_an_export_overwrites_nothing(format: str, tmp_path: Path) -> None:
     store = simple_store(tmp_path / "store", [2])
     with pytest.raises(UserError, match="store is there already and not empty; choose another"):
         export_store(format, store, tmp_path / "store")
-    (tmp_path / ".out.partial").mkdir()
-    with pytest.raises(UserError, match=r"out.partial is there: another export to .*out runs or was killed; delete it"):
-        export_store(format, store, tmp_path / "out")
-    (tmp_path / ".out.partial").rmdir()
     (tmp_path / "out").mkdir()
+    with new_folder(tmp_path / "out"), pytest.raises(UserError, match=r"out.partial is being written by process"):
+        export_store(format, store, tmp_path / "out")
+    (tmp_path / "out").rmdir()
+    (tmp_path / ".out.partial" / "unfinished" / "0000").mkdir(parents=True)  # as a killed export leaves it
+    (tmp_path / ".out.partial" / "unfinished" / "0000" / "00000.png").write_bytes(b"half a fra")
     export_store(format, store, tmp_path / "out")
 
 

@@ -1,21 +1,29 @@
-"""Finished parts of a long measurement, one line each, so that the same command goes on where it was stopped."""
+"""Finished parts of a long measurement, one line each, so that the same command continues after a stop or a kill."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, make_folder, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, whole_lines, write_atomic
 from acvp.errors import UserError
-from acvp.models import Predictor
+from acvp.reading import read_file
 
 
-class Ledger:
+@contextmanager
+def unfinished_results(file: Path) -> Iterator[ResultCache]:
+    """Hold a folder and keep results there until they are all written: what a stopped command left is taken up."""
+    make_folder(file.parent)
+    with exclusive_writer(file.parent):
+        yield ResultCache(file)
+        file.unlink(missing_ok=True)
+
+
+class ResultCache:
     """Results by what decides them: a result counts only if every setting behind it is the same."""
 
     def __init__(self, file: Path) -> None:
@@ -48,41 +56,31 @@ class Ledger:
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the parts in a file; a last line that was never finished is taken out of it."""
+    """Return the parts in a file, without a last line that was never finished.
+
+    It is written again, for a killed command may have left a line that a power loss could still take away.
+    """
     if not file.exists():
         return {}
-    data = file.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        write_atomic(file, whole)
+    try:
+        data = read_file(file, file.parent)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    whole = whole_lines(data)
+    write_atomic(file, whole)
     try:
         parts = [json.loads(line) for line in whole.splitlines()]
         return {
             _key(part["settings"]): {
                 "settings": part["settings"],
                 "result": part["result"],
-                "seconds": float(part.get("seconds", 0.0)),  # earlier versions did not tell
+                "seconds": float(part.get("seconds", 0.0)),  # early versions did not note it
             }
             for part in parts
         }
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"{file}: damaged ({error}); move it away to measure everything anew") from error
+        raise UserError(f"{file}: damaged ({error}); move it away to measure everything again") from error
 
 
 def _key(settings: dict[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
-
-
-def fingerprint(predictor: Predictor) -> str:
-    """Return a hash of a predictor's weights and configuration, of which defaults do not count: there may be more of
-    them one day.
-    """
-    config = predictor.config
-    assert is_dataclass(config)
-    chosen = {each.name: getattr(config, each.name) for each in fields(config)}
-    chosen = {each.name: chosen[each.name] for each in fields(config) if chosen[each.name] != each.default}
-    digest = hashlib.sha256(repr((type(config).__name__, chosen)).encode())
-    for name, tensor in predictor.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.numpy(force=True).tobytes())
-    return digest.hexdigest()[:16]
