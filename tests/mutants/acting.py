@@ -129,6 +129,6 @@ ACTING = (
         "play/wire.py",
         "difference = values ^ self._values",
         "difference = values - self._values",
-        "play/test_wire.py::test_frames_arrive_as_they_were_sent",
+        "play/test_wire.py::test_a_changed_pixel_arrives_as_it_was_sent",
     ),
 )

@@ -94,7 +94,7 @@ JUDGING = (
         "evaluation/places.py",
         ".intersection(*(each.held_out for each in own))",
         ".intersection(own[0].held_out)",
-        "evaluation/test_places.py::test_the_training_store_gives_what_every_run_held_out",
+        "evaluation/test_places.py::test_an_episode_that_one_run_was_trained_on_is_left_out",
     ),
     Mutant(
         "the gray view's error is in the color view's scale",

@@ -42,6 +42,16 @@ def test_frames_arrive_as_they_were_sent(kinds: list[tuple[str, int]]) -> None:
         assert np.array_equal(reader.read(header, data), frame)
 
 
+def test_a_changed_pixel_arrives_as_it_was_sent() -> None:
+    """To larger and to smaller values: what the page gets is no plain difference."""
+    stream, reader = FrameStream(), Frames()
+    frame = np.arange(30, dtype=np.uint8).reshape(5, 6, 1)
+    for at, value in (((0, 0), 200), ((4, 5), 3), ((0, 0), 7), ((2, 2), 255)):
+        assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
+        frame[at] = value
+    assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
+
+
 def test_few_colours_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
     frame = colours(30)[np.random.default_rng(1).integers(0, 30, (50, 60))]
     stream = FrameStream()
