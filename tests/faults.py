@@ -145,7 +145,7 @@ def die_at_use(nth: int, name: str) -> None:
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal uses
-        if event == "open" or event.startswith(("os.", "shutil.")):
+        if event != "os.kill" and (event == "open" or event.startswith(("os.", "shutil."))):
             uses += any(isinstance(each, str | os.PathLike) and name in os.fspath(each) for each in arguments)
             if uses >= nth:
                 die()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -21,6 +23,7 @@ from acvp.models.possible import packed
 from acvp.presets import make_recipe
 from acvp.training.batches import TrainingData
 from acvp.training.config import TrainConfig
+from acvp.training.heldout import HeldOut
 from acvp.training.recipe import Recipe
 from acvp.training.trainer import Trainer
 from tests.training.small import SMALL_TOY, run
@@ -60,6 +63,20 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
             frames += len(truth)
     assert frames > 100
     assert wrong < 0.4 * copied
+
+
+def test_it_is_compared_with_copying_by_wrong_pixels(store: EpisodeStore, tmp_path: Path) -> None:
+    text = io.StringIO()
+    assert run(store, recipe(store, 2, 2), tmp_path / "run", text, save_minutes=99).exit_code == 0
+    said = [line for line in text.getvalue().splitlines() if line.startswith(("1-step: ", "10-step: "))]
+    assert len(said) == 2
+    assert all("copying the last frame (wrong pixels " in line for line in said)
+    data = TrainingData(store, recipe(store, 2, 2))
+    windows, horizons = data.test_windows()
+    held_out, predictor = HeldOut(windows.batch(np.arange(0, 40, 5)), horizons), acvp.load(tmp_path / "run")
+    report = held_out.measure(predictor)
+    for horizon, errors in held_out.errors_by_window(predictor).items():
+        assert errors.mean(0).tolist() == pytest.approx([report.wrong[horizon], report.copy_wrong[horizon]])
 
 
 def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:

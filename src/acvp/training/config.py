@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +35,8 @@ class TrainConfig:
     test_fraction: float = 0.1
     """Share of the frames held out for the errors shown during training; whole episodes."""
     minutes: float | None = None
-    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths."""
+    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths. More
+    than a run was started with: the difference is added to it."""
     outcome_heads: bool = False
     """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -61,3 +63,13 @@ class TrainConfig:
         require_above_zero(MAX_MINUTES, minutes=self.minutes)
         require_share(test_fraction=self.test_fraction)
         require_seed(self.seed)
+
+    def command(self, run: Path, minutes: float) -> str:
+        """Return the command line that continues a run with these options until it has had so many minutes."""
+        words = ["acvp", "train", "--run", str(run), "--minutes", f"{minutes:g}"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("run", "minutes", "resume") or value == field.default:
+                continue
+            words += [f"--{field.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join(words)

@@ -1,0 +1,113 @@
+"""A stopped evaluation continues: finished parts are not measured again, and the result is the undisturbed one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acvp.data.store import EpisodeStore
+from acvp.evaluation import command
+from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.horizon import Progress, _Survey
+from acvp.evaluation.run import leading_metric
+from acvp.evaluation.tables import horizon_tables
+from acvp.models import PixelPredictor
+from tests.analysis.conftest import small_feedforward
+from tests.evaluation.predictors import as_subject
+from tests.evaluation.runs import make_run
+from tests.models.small_pixel import make
+
+OPTIONS: dict[str, Any] = {"horizon": 4, "windows": 6, "shuffled_windows": 3, "batch_size": 2, "videos": 0}
+
+
+LEADS = ("error", "wrong_pixels")
+
+
+class Shown:
+    """What a progress bar was shown of the looking ahead."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+
+    def __call__(self, name: str) -> Progress:
+        return lambda done, total: self.steps.append((done, total)) if name == "looking ahead" else None
+
+
+def evaluate(run: Path, store: EpisodeStore, out: Path, shown: Shown | None = None, **changes: Any) -> dict[str, Any]:
+    config = EvaluateConfig(runs=(run,), data=store.path, out=out, device="cpu", **(OPTIONS | changes))
+    command.evaluate_runs(config, lambda path: small_feedforward(store), shown or Shown())
+    body: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
+    del body["provenance"]
+    return body
+
+
+def test_a_stopped_evaluation_measures_only_what_is_missing(
+    toy: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, out, shown = make_run(tmp_path / "run", toy), tmp_path / "out", Shown()
+    whole = evaluate(run, toy, tmp_path / "whole", shown)
+    assert [done for done, total in shown.steps if total == 36] == _steps()
+    real = _Survey._measure
+    measured: list[Any] = []
+
+    def measure(survey: _Survey, places: Any, *arguments: Any) -> None:
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        measured.append(places)
+        real(survey, places, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Survey, "_measure", measure)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(run, toy, out)
+        assert len((out / "evaluation.jsonl").read_text().splitlines()) == 2
+        del measured[:]
+        measured.append("room for one")
+        assert evaluate(run, toy, out) == whole
+    assert len(measured) == 2  # one of three batches
+    assert not (out / "evaluation.jsonl").exists()
+
+
+def _steps() -> list[int]:
+    """Window steps shown: after every step of three batches of two windows, then of two under other actions."""
+    steps, done = [], 0
+    for windows in (2, 2, 2, 2, 1):
+        steps += [done + windows * t for t in range(1, 5)]
+        done += 4 * windows
+        steps.append(done)
+    return steps
+
+
+@pytest.mark.parametrize("changed", [{"seed": 1}, {"horizon": 3}, {"windows": 4}])
+def test_what_another_command_left_is_not_taken(
+    toy: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    run, out = make_run(tmp_path / "run", toy), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "write_plots", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(run, toy, out)
+    assert evaluate(run, toy, out, **changed) == evaluate(run, toy, tmp_path / "fresh", **changed)
+
+
+def _interrupt(*arguments: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_predictors_that_name_colors_are_led_by_wrong_pixels(toy: EpisodeStore, tmp_path: Path) -> None:
+    ordinary, exact = as_subject("net", small_feedforward(toy)), as_subject("exact", make())
+    assert isinstance(exact.predictor, PixelPredictor)
+    assert leading_metric([ordinary]) == "error"
+    assert leading_metric([ordinary, exact]) == "wrong_pixels"
+    body = evaluate(make_run(tmp_path / "run", toy), toy, tmp_path / "out")
+    assert body["leading_metric"] == "error"
+    titles = {lead: [table.title for table in horizon_tables(body | {"leading_metric": lead})] for lead in LEADS}
+    assert titles["error"][0].startswith("Squared error (paper's scale)")
+    assert titles["wrong_pixels"][0].startswith("Wrong pixels")
+    assert titles["wrong_pixels"][1].startswith("Squared error (paper's scale)")
+    last = horizon_tables(body | {"leading_metric": "wrong_pixels"})[3]
+    assert [row[0] for row in last.rows][:2] == ["Wrong pixels", "Squared error (paper's scale)"]
+    assert last.heads[-2:] == ("copy-last-frame", "mean-frame")
