@@ -59,6 +59,7 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
             assert step < 3 or (position, step) in found
     subject = Subject(name="x", predictor=_with_heads(), view=RGB)
     found_outcomes = measure(subject, store, 2000)
+    assert {"reward", "end"} <= found_outcomes.keys()
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
     assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
     assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
