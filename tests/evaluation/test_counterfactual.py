@@ -14,10 +14,11 @@ from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.branching import branch
 from acvp.evaluation.config import CounterfactualConfig
-from acvp.evaluation.counterfactual import compare, judge, same_futures
+from acvp.evaluation.counterfactual import Comparison, Scores, judge, measure_moments, same_futures
 from acvp.evaluation.futures import Moment, every_action, moments, sampled_plans
 from acvp.evaluation.places import HeldOutPart, Place
 from acvp.evaluation.subjects import baselines
+from acvp.evaluation.tally import Tally
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
 
@@ -80,13 +81,14 @@ def test_chance_is_one_over_the_number_of_futures_for_every_plan(answers: HeldOu
     given, between = answer_frame(0, 0)[None], np.empty(0, np.int64)
     moment = Moment(place=Place(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures)
     subjects = baselines(as_subject("truth", Answers()))
-    found = compare(subjects, [moment, None], episodes=1, plans=3, scale=255)
+    scores = {each.name: Scores(Tally(1, 1), Tally(1, 1), Tally(1, 1), Tally(1, 3)) for each in subjects}
+    found = Comparison(scores, Tally(1, 1), Tally(1, 3))
+    found.take_in(measure_moments(subjects, [moment, None], scale=255))
     assert (found.futures, found.ended, found.chance.sums.tolist()) == ([2], 1, [[0.5]])
     assert found.chance_by_plan.sums.tolist() == [[0.5] * 3]
     for name in ("copy-last-frame", "mean-frame"):
-        scores = found.scores[name]
-        assert scores.accuracy.sums.tolist() == [[0.5]]
-        assert scores.by_plan.counts.tolist() == [[1.0] * 3]
+        assert found.scores[name].accuracy.sums.tolist() == [[0.5]]
+        assert found.scores[name].by_plan.counts.tolist() == [[1.0] * 3]
 
 
 def test_verdicts() -> None:

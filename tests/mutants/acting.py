@@ -42,7 +42,7 @@ ACTING = (
     ),
     Mutant(
         "the standard error divides by n and not by n − 1",
-        "agents/play.py",
+        "agents/averages.py",
         "ddof=1",
         "ddof=0",
         "agents/test_play.py::test_mean_and_standard_error",
@@ -77,9 +77,9 @@ ACTING = (
     ),
     Mutant(
         "the error over seeds is their standard deviation",
-        "control/compare.py",
-        "stdev(means) / len(means) ** 0.5",
-        "stdev(means)",
+        "agents/averages.py",
+        "ddof=1) / np.sqrt(len(samples))",
+        "ddof=1)",
         "control/test_compare.py::test_seeds_become_one_curve_with_their_error",
     ),
     Mutant(

@@ -50,8 +50,8 @@ JUDGING = (
     Mutant(
         "an event in the first step that can be predicted is missed",
         "evaluation/outcomes.py",
-        "if step >= context - 1}",
-        "if step >= context}",
+        "range(context - 1, len(episode) - 1)",
+        "range(context, len(episode) - 1)",
         "evaluation/test_outcomes.py::test_the_first_step_that_can_be_predicted_is_looked_at",
     ),
     Mutant(
@@ -106,8 +106,8 @@ JUDGING = (
     Mutant(
         "chance of an action counts equal futures twice",
         "evaluation/counterfactual.py",
-        "comparison.chance_by_plan.add(plan, episode, np.array([1 / count]))",
-        "comparison.chance_by_plan.add(plan, episode, np.array([1 / len(groups)]))",
+        "self.chance_by_plan.add(plan, episode, np.array([1 / futures]))",
+        "self.chance_by_plan.add(plan, episode, np.array([1 / len(values['hits'])]))",
         "evaluation/test_counterfactual.py::test_chance_is_one_over_the_number_of_futures_for_every_plan",
     ),
     Mutant(
@@ -176,8 +176,8 @@ JUDGING = (
     Mutant(
         "the report's cards show the first step's errors",
         "report/page.py",
-        'error, other = curves["error"]["mean"][step - 1]',
-        'error, other = curves["error"]["mean"][0]',
+        "cards.append((number(means[name][step - 1])",
+        "cards.append((number(means[name][0])",
         "report/test_numbers.py::test_cards_show_the_numbers_of_their_step",
     ),
 )

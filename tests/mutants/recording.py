@@ -22,15 +22,15 @@ RECORDING = (
     Mutant(
         "of skipped frames only the last reward counts",
         "envs/gym.py",
-        "total += float(reward)",
-        "total = float(reward)",
+        "total += self._reward(reward)",
+        "total = self._reward(reward)",
         "envs/test_game.py::test_an_action_is_held_for_frame_skip_steps_and_rewards_add_up",
     ),
     Mutant(
         "actions that do not count from 0 are shifted",
         "envs/gym.py",
-        "action + self._start",
-        "action",
+        "self._env.step(action + self._start)",
+        "self._env.step(action)",
         "envs/test_make.py::test_actions_count_from_zero_whatever_the_env_does",
     ),
     Mutant(
