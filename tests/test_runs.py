@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from acvp.errors import UserError
-from acvp.runs import RunFolder, default_path, provenance
+from acvp.runs import RunFolder, default_path, machine, provenance
 
 
 def test_default_path_has_no_odd_characters() -> None:
@@ -57,3 +59,15 @@ def test_provenance_tells_where_a_result_comes_from() -> None:
     found = provenance()
     assert found["versions"]["torch"]
     assert found["commit"] is None or re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found["commit"])
+
+
+def test_the_machine_has_its_processor_and_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    processor, instructions, cores, _ = machine().split(", ")
+    assert processor
+    assert instructions == torch.backends.cpu.get_cpu_capability()
+    assert int(cores.removesuffix(" cores")) > 0
+    assert provenance()["machine"] == machine()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert machine() == f"{processor}, {cores}, {platform.system()} {platform.machine()}", "it does not import torch"
