@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -12,19 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from acvp.runs import peak_memory_mb
+from acvp.runs import machine, peak_memory_mb
 
 RESULTS = Path(__file__).parent.parent / "results"
-
-
-def machine() -> str:
-    """Processor, usable cores and system."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
-    return f"{cpu}, {len(os.sched_getaffinity(0))} cores, {platform.system()}"
 
 
 def commit() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 import acvp.runs
 from acvp.errors import UserError
-from acvp.runs import RunFolder, default_path, peak_memory_bytes, peak_memory_mb, provenance
+from acvp.runs import RunFolder, default_path, machine, peak_memory_bytes, peak_memory_mb, provenance
 
 ROOT = Path(__file__).parent.parent
 
@@ -95,3 +96,15 @@ def test_peak_memory_counts_in_the_systems_unit(monkeypatch: pytest.MonkeyPatch,
 def test_memory_is_measured_in_one_place_only() -> None:
     files = [file for folder in ("src", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
     assert [file.name for file in files if "ru_maxrss" in file.read_text(encoding="utf-8")] == ["runs.py"]
+
+
+def test_the_machine_has_its_processor_and_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    processor, instructions, cores, _ = machine().split(", ")
+    assert processor
+    assert instructions == torch.backends.cpu.get_cpu_capability()
+    assert int(cores.removesuffix(" cores")) > 0
+    assert provenance()["machine"] == machine()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert machine() == f"{processor}, {cores}, {platform.system()} {platform.machine()}", "it does not import torch"

@@ -151,8 +151,21 @@ def provenance() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """Return processor, instruction set that torch uses on it (where torch is loaded), usable cores and system."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        named = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)
+        processor = named[1].strip() if named else processor
+    torch = sys.modules.get("torch")  # importing it takes seconds
+    parts = [processor, *([torch.backends.cpu.get_cpu_capability()] if torch else [])]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return ", ".join([*parts, f"{cores} cores", f"{platform.system()} {platform.machine()}"])
 
 
 def _version(package: str) -> str | None:
