@@ -36,6 +36,9 @@ from acvp.evaluation.plots import image
 from benchmarks.agents import AT_ONCE, EPSILON, AgentsConfig
 from benchmarks.provenance import RESULTS, commit, machine
 
+COMMIT = commit()
+"""At the start: the cards that are written later lie in the source tree."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReferencesConfig:
@@ -74,7 +77,7 @@ def measured(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return a reference with where it comes from."""
     started = time.process_time()
     found = measure()
-    origin = {"command": "python -m benchmarks.references", "commit": commit(), "machine": machine()}
+    origin = {"command": "python -m benchmarks.references", "commit": COMMIT, "machine": machine()}
     return found | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
 
 
