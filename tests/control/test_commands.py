@@ -97,6 +97,7 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     assert f"emulator {body['emulator']['mean']:.3g} ± " in table.title
 
 
+@pytest.mark.slow
 def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
@@ -118,6 +119,7 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.names[1:] == stages.names  # another seed is another measurement
 
 
+@pytest.mark.slow
 def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
     """A slow predictor may be measured at fewer depths than a fast one, in the same folder."""
 
@@ -163,6 +165,7 @@ def test_agents_are_told_apart() -> None:
     assert agent_fingerprint(HashAgent()) == agent_fingerprint(HashAgent()) != agent_fingerprint(Other())
 
 
+@pytest.mark.slow
 def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
     class Other(HashAgent):
         def values(self, frames: Any) -> Any:
@@ -193,6 +196,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
     return ExploreConfig(**(usual | options))
 
 
+@pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
@@ -216,6 +220,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"delta": 3}, {"memory": 7}, {"sigma": 2.0}, {"look_ahead": 2}, {}], ids=str)
 def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
     """Another kernel, look-ahead or predictor, in the same folder; what random does depends on none of them."""
@@ -233,6 +238,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
     assert once_more.names == []
 
 
+@pytest.mark.slow
 def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = make_run(tmp_path / "gray", toy, view=GRAY_84), tmp_path / "out"
     ways = ["--run", str(run), "--look-ahead", "2", "--cell", "2", "--out", str(out)]
@@ -294,6 +300,7 @@ def test_parts_of_earlier_commands_count_with_the_time_they_took(tmp_path: Path)
         assert ledger.earlier_seconds == 7.5
 
 
+@pytest.mark.slow
 def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
     config = control(tmp_path)
     control_runs(config, load_oracle, load_agent, Stages())

@@ -42,6 +42,7 @@ def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
     return replace(made, phases=phases, evaluate_every=10_000)
 
 
+@pytest.mark.slow
 def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
     assert run(store, recipe(store, 900, 50), tmp_path / "run", save_minutes=99).exit_code == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
@@ -62,6 +63,7 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
     assert wrong < 0.4 * copied
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:
     weights = []
     for name in ("a", "b"):
@@ -70,6 +72,7 @@ def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Pat
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+@pytest.mark.slow
 def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> None:
     made = recipe(store, 2, 1)
     data = TrainingData(store, made)
@@ -90,6 +93,7 @@ def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> N
     assert predictor.possible is None
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_the_same_places(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +119,7 @@ def test_a_stopped_run_goes_on_with_the_same_places(
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
     gray = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
     assert TrainingData(store, gray).places([(0,)]) is None
