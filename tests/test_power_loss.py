@@ -200,17 +200,23 @@ def cut_power(trials: Trials, folder: Path, work: Work, check: Check, redo: str 
 
 
 def cut_power_after_a_kill(trials: Trials, folder: Path, work: Work, check: Check) -> None:
-    """Kill some work before any of its calls, start it again, and lose the power at its end or before."""
-    order = spread(len(recorded(folder / "whole", work)) - 1)
+    """Kill some work, start it again, and lose the power after any call from then on.
+
+    First it is killed before each sync of a folder: the names in it are what the next process takes for saved.
+    """
+    calls = recorded(folder / "whole", work)
+    folders = Disk.after(calls).folders
+    aimed = [n for n, (name, arguments) in enumerate(calls) if name == "sync" and arguments[0] in folders]
+    order = aimed + [n for n in spread(len(calls) - 1) if n not in aimed]
 
     def lose_once(i: int, rng: np.random.Generator) -> None:
         killed_at = order[i % len(order)]
         both = recorded(folder / f"{i}-killed", work, killed_at)
-        survive(folder / f"{i}-end", both, ("kept", "missing"), rng, check)
-        cut = int(rng.integers(killed_at, len(both) + 1))
-        survive(folder / f"{i}-any", both[:cut], FATES[rng.integers(len(FATES))], rng, check)
-        for end in ("killed", "end", "any"):
-            shutil.rmtree(folder / f"{i}-{end}")
+        for cut in range(killed_at, len(both) + 1) if i < len(aimed) else rng.integers(killed_at, len(both) + 1, 1):
+            fate = ("kept", "missing") if i < len(aimed) else FATES[rng.integers(len(FATES))]
+            survive(folder / f"{i}-{cut}", both[:cut], fate, rng, check)
+            shutil.rmtree(folder / f"{i}-{cut}")
+        shutil.rmtree(folder / f"{i}-killed")
 
     trials.run(lose_once)
 
@@ -220,7 +226,7 @@ def test_checkpoints_survive_a_power_loss(trials: Trials, tmp_path: Path) -> Non
     cut_power(trials, tmp_path, save_checkpoints, check_checkpoints, redo="checked")
 
 
-@counted("20 checkpoints survive a kill and then a power loss", quick=50, full=500)
+@counted("20 checkpoints survive a kill and then a power loss", quick=10, full=500)
 def test_checkpoints_survive_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, save_checkpoints, check_checkpoints)
 
@@ -230,7 +236,7 @@ def test_a_recording_survives_a_power_loss(trials: Trials, tmp_path: Path) -> No
     cut_power(trials, tmp_path, record, check_recording, redo="same")
 
 
-@counted("20 a recording survives a kill and then a power loss", quick=46, full=500)
+@counted("20 a recording survives a kill and then a power loss", quick=12, full=500)
 def test_a_recording_survives_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, record, check_recording)
 
@@ -245,6 +251,6 @@ def test_logs_survive_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power(trials, tmp_path, write_logs, check_logs, redo="checked")
 
 
-@counted("20 logs survive a kill and then a power loss", quick=50, full=500)
+@counted("20 logs survive a kill and then a power loss", quick=14, full=500)
 def test_logs_survive_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, write_logs, check_logs)

@@ -55,9 +55,9 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents where they are not there yet, so that a power loss does not take them away."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    there = missing[-1].parent if missing else path
     try:
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        there = missing[-1].parent if missing else path
         with contextlib.suppress(OSError):  # a killed process may just have made it, but its parent may not be ours
             sync_folder(there.parent)
         for folder in reversed(missing):
@@ -141,7 +141,6 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
             (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
             (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
-        _sync_names(folder / LOCK_NAME)  # and what a killed writer had renamed but not synced
         yield
     finally:
         (folder / HOLDER_NAME).unlink(missing_ok=True)

@@ -46,6 +46,7 @@ class EveryPixel:
         return np.array([zlib.crc32(stack.tobytes()) % self.actions for stack in frames])
 
 
+@pytest.mark.slow
 def test_a_play_is_what_the_game_says() -> None:
     """Played again by its actions: the same score; its greedy actions are the agent's at the last four frames."""
     scores = play_games(EveryPixel(), games(2), plays=5, epsilon=0.2, seed=3)
@@ -158,6 +159,7 @@ def test_a_missing_encoder_is_told_before_the_plays(tmp_path: Path, monkeypatch:
         evaluate_agent(config, lambda *_: None)
 
 
+@pytest.mark.slow
 def test_an_agent_records_the_same_store_whatever_the_workers(tmp_path: Path) -> None:
     tiny_agent().save(tmp_path / "agent")
     policy = f"agent:{tmp_path / 'agent'}"

@@ -34,6 +34,7 @@ from tests.agents.short_runs import run, stop_at
 from tests.agents.small import SMALL_TOY
 
 
+@pytest.mark.slow
 def test_it_learns_to_play(tmp_path: Path) -> None:
     """In seconds: mostly not to be hit, which is the nearest reward."""
     one_look_a_cell = NetworkConfig(channels=(16, 32), kernels=(10, 3), strides=(10, 1), hidden=128)
@@ -54,6 +55,7 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_everything_that_is_to_be_known(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert "finished at decision 160" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plays", "scores", "kept"),
     [
@@ -118,6 +121,7 @@ def test_the_curve_s_plays_end_no_later_than_the_game_s_own(env_id: str, max_ste
         assert {game.limit for game in judges} == {limit}
 
 
+@pytest.mark.slow
 def test_evaluations_take_none_of_the_minutes(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +167,7 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
     assert [rates[0], rates[-1]] == pytest.approx([1.0, 0.1])
 
 
+@pytest.mark.slow
 def test_games_of_ales_vector_env_begin_anew(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +190,7 @@ def test_games_of_ales_vector_env_begin_anew(
     assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -37,6 +37,7 @@ def test_the_eye_sees_the_gray_view_of_a_single_frame(name: str) -> None:
             assert np.array_equal(eye.look(game, step.frame), gray(step.frame))
 
 
+@pytest.mark.slow
 def test_observations_are_the_last_four_frames_of_each_play() -> None:
     """Against the games themselves, played with the same actions."""
     env = GameVecEnv([make_game(SMALL_TOY, max_steps=23) for _ in range(2)], seed=5)
@@ -149,6 +150,7 @@ def test_plays_follow_from_the_seed() -> None:
     assert first_frames(1) != first_frames(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit", "decisions"), [("space_invaders", 40, 60), ("seaquest", 1_000, 500)])
 def test_ales_vector_env_tells_the_same(name: str, limit: int, decisions: int) -> None:
     """Frames may differ by one gray level where OpenCV's builds round a half differently; all else is equal."""

@@ -44,6 +44,7 @@ def study_of(subject: Subject, store: EpisodeStore, **options: object) -> Study:
     return open_study(subject, store, config, quiet)
 
 
+@pytest.mark.slow
 def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subject) -> None:
     part = contingency_maps(study_of(oracle, toy), quiet)
     found = part.body["correlation"]

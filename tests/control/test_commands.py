@@ -112,6 +112,7 @@ def test_an_agent_of_one_action_scores_what_holding_it_does(tmp_path: Path) -> N
     assert f"constant ON {best['mean']:.3g} ± " in control_table(body).title
 
 
+@pytest.mark.slow
 def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
@@ -134,6 +135,7 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     assert again.names[1:] == stages.names  # another seed is another measurement
 
 
+@pytest.mark.slow
 def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
     """A slow predictor may be measured at fewer depths than a fast one, in the same folder."""
 
@@ -179,6 +181,7 @@ def test_agents_are_told_apart() -> None:
     assert agent_fingerprint(HashAgent()) == agent_fingerprint(HashAgent()) != agent_fingerprint(Other())
 
 
+@pytest.mark.slow
 def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
     class Other(HashAgent):
         def values(self, frames: Any) -> Any:
@@ -209,6 +212,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
     return ExploreConfig(**(usual | options))
 
 
+@pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
@@ -232,6 +236,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"delta": 3}, {"memory": 7}, {"sigma": 2.0}, {"look_ahead": 2}, {}], ids=str)
 def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
     """Another kernel, look-ahead or predictor, in the same folder; what random does depends on none of them."""
@@ -283,6 +288,7 @@ def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_pat
     assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4
 
 
+@pytest.mark.slow
 def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = make_run(tmp_path / "gray", toy, view=GRAY_84), tmp_path / "out"
     ways = ["--run", str(run), "--look-ahead", "2", "--cell", "2", "--out", str(out)]
@@ -321,6 +327,7 @@ def test_an_unknown_position_is_no_cell() -> None:
     assert covered([None, None], cell=2).tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
     config = control(tmp_path)
     control_runs(config, load_oracle, load_agent, Stages())

@@ -106,6 +106,7 @@ def test_a_coin_for_each_play() -> None:
     assert not greedy.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", ["toy", "freeway"])
 @pytest.mark.parametrize(("sticky", "look_ahead"), [(0.0, 1), (0.25, 3)])
 def test_the_emulator_source_leaves_the_game_untouched(game: str, sticky: float, look_ahead: int) -> None:
@@ -244,6 +245,7 @@ def far_and_wide(game: Game, explorer: Explorer, seed: int) -> int:
     return int(covered(explore(game, explorer, route, seed=seed).positions, cell=2)[-1])
 
 
+@pytest.mark.slow
 def test_informed_exploration_gets_around_more_than_random() -> None:
     kernel = KernelConfig(delta=50)
     ways: dict[str, Callable[[Game, int], Explorer]] = {

@@ -24,6 +24,7 @@ def same_folders(a: Path, b: Path) -> bool:
     return files == there and all(filecmp.cmp(a / f, b / f, shallow=False) for f in files)
 
 
+@pytest.mark.slow
 def test_same_seed_same_store_whatever_the_workers_and_stops(tmp_path: Path) -> None:
     once = collect(toy(tmp_path / "once"))
     collect(toy(tmp_path / "workers", workers=3))
@@ -46,6 +47,7 @@ def test_a_finished_collection_is_left_alone(tmp_path: Path) -> None:
     assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["acvp/Toy-v0", "freeway", "seaquest", "space_invaders", "qbert", "ms_pacman"])
 def test_stored_actions_replayed_give_the_stored_frames(tmp_path: Path, env_id: str) -> None:
     collect(CollectConfig(env_id=env_id, out=tmp_path, frames=300, max_steps=200))
@@ -90,6 +92,7 @@ def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "endless_games"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "steps"), [("Endless", MAX_DECISIONS), ("Long", 27_100)])
 def test_only_games_without_a_limit_get_one(tmp_path: Path, endless: str, name: str, steps: int) -> None:
     store = collect(toy(tmp_path / "s", env_id=f"acvp-tests/{name}-v0", import_module=endless))
@@ -141,12 +144,14 @@ def test_epsilon_is_the_share_of_random_actions(tmp_path: Path) -> None:
     assert share == pytest.approx(0.5 * 2 / 5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_an_impossible_action_names_the_policy(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(UserError, match="bad_policy' chose action 99; the game has 0 to 4"):
             collect(toy(tmp_path / str(workers), policy=f"{__name__}:bad_policy", epsilon=0.0, workers=workers))
 
 
+@pytest.mark.slow
 def test_a_policys_mistake_in_a_worker_names_its_line(tmp_path: Path) -> None:
     message = r"failing_policy' raised ZeroDivisionError: the policy's own mistake \(test_collect\.py, line \d+\)"
     with pytest.raises(UserError, match=message):

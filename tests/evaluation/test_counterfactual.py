@@ -27,6 +27,7 @@ def config(part: HeldOutPart, **options: Any) -> CounterfactualConfig:
     return CounterfactualConfig(runs=(Path("run"),), data=part.store.path, **({"states": 25} | options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"steps": 3}, {"steps": 4, "sequences": 5}])
 def test_the_oracle_is_always_right_and_baselines_get_chance(toy_part: HeldOutPart, options: dict[str, int]) -> None:
     subjects = [as_subject("oracle", Oracle(toy_part.store))]

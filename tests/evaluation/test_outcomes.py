@@ -48,6 +48,7 @@ def test_a_class_that_never_occurs_does_not_count() -> None:
     assert found["balanced_accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
     places, weights = choose_steps(store, 4, count=2000, seed=0)

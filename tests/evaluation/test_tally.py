@@ -43,6 +43,7 @@ def test_one_episode_has_no_band() -> None:
     assert np.isnan(curve.high).all()
 
 
+@pytest.mark.slow
 def test_bands_cover_the_truth_about_95_times_in_100() -> None:
     """Windows of an episode share its level: a band over windows instead of episodes would cover far too seldom."""
     rng, covered, trials = np.random.default_rng(0), 0, 300

@@ -18,9 +18,7 @@ from websockets.typing import Origin
 from acvp.play.limits import Limits
 from acvp.play.server import free_socket, make_app, make_server
 from acvp.play.session import Session
-
-PATIENCE = 60
-"""Seconds after which something that must happen has not happened; the machine may be busy."""
+from tests.faults import PATIENCE
 
 
 @contextmanager
@@ -36,7 +34,8 @@ def serve(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        wait_until(lambda: server.started)
+        wait_until(lambda: server.started or not thread.is_alive())
+        assert server.started
         yield port
     finally:
         server.should_exit = True

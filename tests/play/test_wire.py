@@ -118,6 +118,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.text()
     | st.dictionaries(st.sampled_from(["do", "action", "name", "x"]), json_values | st.sampled_from([*COMMANDS]))
@@ -145,6 +146,7 @@ any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"])
 )
 
 
+@pytest.mark.slow
 @given(st.lists(any_command, max_size=25))
 @settings(max_examples=40)
 def test_no_order_of_commands_breaks_a_session(
