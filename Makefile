@@ -48,7 +48,7 @@ load-test: install
 
 # Breaks the source in many small ways; each time a test must fail.
 mutants: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants --jobs 2
 
 faults: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m faults
