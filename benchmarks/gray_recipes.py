@@ -34,12 +34,13 @@ from acvp.models import FeedforwardConfig, Predictions, build_predictor
 from acvp.models.transform import ENCODED_BOUND
 from acvp.presets import make_recipe
 from acvp.progress import stages
+from acvp.runs import machine
 from acvp.training.batches import DeviceBatch
 from acvp.training.config import TrainConfig
 from acvp.training.recipe import Recipe
 from acvp.training.session import train
 from acvp.training.trainer import Trainer
-from benchmarks.provenance import RESULTS, commit, machine
+from benchmarks.provenance import RESULTS, commit
 
 FRAMES, TEST_FRAMES = 100_000, 25_000
 EPSILON = 0.3

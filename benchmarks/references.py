@@ -33,8 +33,9 @@ from acvp.control.predicted_play import play
 from acvp.control.sight import NoSight
 from acvp.envs import Game, make_game
 from acvp.evaluation.plots import image
+from acvp.runs import machine
 from benchmarks.agents import AT_ONCE, EPSILON, AgentsConfig
-from benchmarks.provenance import RESULTS, commit, machine
+from benchmarks.provenance import RESULTS, commit
 
 COMMIT = commit()
 """At the start: the cards that are written later lie in the source tree."""

@@ -18,6 +18,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.play.command import session_maker
 from acvp.play.config import PlayConfig
+from acvp.report import page as report_page
 from tests.agents import short_runs
 from tests.agents.small import tiny_agent
 from tests.analysis.conftest import small_feedforward
@@ -158,6 +159,7 @@ FILES = [
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Make the preset smoke of agents a moment long, and draw no figures, which is slow and opens no file."""
     patch.setattr(Figure, "savefig", lambda figure, buffer, **options: buffer.write(b"a figure"))
+    patch.setattr(report_page, "_themed", lambda draw, alternative: "")
     patch.setattr(agent_session, "EVALUATION_STEPS", 30)
     patch.setitem(agent_presets.PRESETS, "smoke", lambda: replace(short_runs.SHORT, decisions=40, evaluations=1))
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from acvp.cli import main
-from acvp.durable import seal, unseal
+from acvp.durable import DiskError, append_line, seal, unseal
 from tests.faults import Trials, counted
 from tests.planted_kinds import FILES, KINDS, STORE_VERBS, import_from, make_workshop, shorten
 from tests.planting import EVIL, SECRET, WATCH, Key, Kind, Leaf, command, copied, leaves, run_verbs, values
@@ -122,13 +122,19 @@ def test_a_symbolic_link_out_of_the_folder_is_not_followed(
     trials.run(once)
 
 
+class StillWaitingError(BaseException):
+    """No Exception, for nobody is to handle it: a TimeoutError is an OSError, and those become our own errors."""
+
+
+def give_up(number: int, frame: FrameType | None) -> None:
+    """End a wait that would last for ever."""
+    raise StillWaitingError
+
+
 @counted("19 no named pipe or device blocks", quick=11, full=2 * len(FILES))
 def test_a_named_pipe_or_a_device_is_refused_at_once(
     trials: Trials, workshop: Path, outside: Path, tmp_path: Path
 ) -> None:
-    def give_up(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError("still waiting for the file")
-
     def once(i: int, rng: np.random.Generator) -> None:
         folder, name, verbs = FILES[i // 2 if trials.full else 3 * i]
         kind = Kind(name, folder, name, verbs)
@@ -211,3 +217,18 @@ def test_nothing_is_written_through_a_symbolic_link(workshop: Path, outside: Pat
     (work / "store" / ".lock").unlink()
     run_verbs((collecting,), work)
     assert {(outside / Path(name).name).read_bytes() for name in names} == {SECRET}
+
+
+def test_no_line_goes_into_a_pipe_or_through_a_symbolic_link(outside: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(outside / "secret.png")
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS)
+    try:
+        for name in ("pipe", "link"):
+            with pytest.raises(DiskError, match=name):
+                append_line(tmp_path / name, "a line")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert (outside / "secret.png").read_bytes() == SECRET

@@ -46,13 +46,23 @@ class ResultCache:
             part = {"settings": settings, "result": result, "seconds": round(time.monotonic() - started, 1)}
             append_line(self.file, json.dumps(part))
             self._parts[_key(settings)] = part
-        found: dict[str, Any] = part["result"]
-        return found
+        return _Result(part["result"], self.file)
 
     def values(self, name: str, settings: dict[str, Any]) -> list[Any]:
         """Return all values of one more setting for which something was measured under these settings."""
         known = [part["settings"] for part in self._parts.values()]
         return [each[name] for each in known if name in each and _key(each) == _key(settings | {name: each[name]})]
+
+
+class _Result(dict[str, Any]):
+    """What was measured, maybe by an earlier command; a value that its line does not have is damage of the file."""
+
+    def __init__(self, values: dict[str, Any], file: Path) -> None:
+        super().__init__(values)
+        self._file = file
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(f"{self._file}: damaged (a line has no {name}); move it away to measure everything again")
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:

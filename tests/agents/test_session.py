@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from acvp.agents import session
 from acvp.agents import settings as presets
