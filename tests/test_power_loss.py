@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acvp.control.ledger import Ledger
 
 from acvp.checkpoint import newest_good, prune, save_checkpoint
 from acvp.data.collect import CollectConfig, collect
@@ -22,6 +21,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import append_line, finished_lines
+from acvp.result_cache import ResultCache
 from acvp.runs import RunFolder
 from tests.data.answers import INFO, answer_episode, read_answer
 from tests.faults import TELLING_ID, Trials, assert_nothing_wrong, contents, counted
@@ -130,7 +130,7 @@ def write_logs(folder: Path, report: Report) -> None:
             report(step)
         report("forgetting")
         run.forget_metrics_after(2)
-        ledger = Ledger(run.path / "parts.jsonl")
+        ledger = ResultCache(run.path / "parts.jsonl")
         for part in ("a", "b"):
             ledger.part({"part": part}, lambda: {"score": "z" * 600})
             report(part)
@@ -147,7 +147,7 @@ def check_logs(folder: Path, reported: list[Any]) -> None:
     last = max((step for step in reported if isinstance(step, int)), default=-1)
     assert len(steps) >= (3 if "forgetting" in reported else last + 1)
     if run.path.exists():
-        ledger = Ledger(run.path / "parts.jsonl")
+        ledger = ResultCache(run.path / "parts.jsonl")
         for part in {"a", "b"} & set(map(str, reported)):
             assert ledger.part({"part": part}, lambda: pytest.fail("measured again")) == {"score": "z" * 600}
 

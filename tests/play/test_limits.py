@@ -19,7 +19,8 @@ from acvp.play.config import PlayConfig
 from acvp.play.connection import IN_FLIGHT, Presence
 from acvp.play.limits import OUT_OF_FILES, Limits, OutOfFiles
 from acvp.play.session import Session
-from tests.play.serving import PATIENCE, Client, serve, wait_until
+from tests.faults import PATIENCE
+from tests.play.serving import Client, serve, wait_until
 from tests.play.test_server import get, handshake
 
 SOON = 0.2
