@@ -1,4 +1,4 @@
-# make demo | test | check | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
+# make demo | quick | test | check | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained agents demo install check format test faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
+.PHONY: pretrained agents demo install check format quick test load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
 
 # About 13 minutes on two cores after the installation; stopped, it goes on where it was.
 demo: install
@@ -37,6 +37,18 @@ format: install
 # One thread per process: the tests share the cores, the networks in them are tiny.
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not faults"
+
+# While working: all but the slowest tests, under 90 seconds on two cores.
+quick: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not faults and not slow"
+
+# The tests with processes, sockets, signals and clocks, beside ten busy loops.
+load-test: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.load
+
+# Breaks the source in many small ways; each time a test must fail.
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants --jobs 2
 
 faults: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m faults

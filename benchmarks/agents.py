@@ -1,6 +1,7 @@
 """make agents: trains a DQN for each of the paper's five games and puts it into the package.
 
-One process, one core, 45 minutes of learning each; then 30 plays, beside 30 random ones. Stopped and started again, it
+One process, one core, 45 minutes of learning each; then 30 plays, beside the best constant action and random play in
+the same episodes. Stopped and started again, it
 goes on where it was. Numbers go to results/agents.json.
 """
 
@@ -19,10 +20,12 @@ import tyro
 from rich.console import Console
 
 from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
+from acvp.agents.averages import averaged
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.curve import NUMBERS_NAME, PICTURE_NAME
 from acvp.agents.play import Scores, play_games
-from acvp.agents.session import EVALUATION_STEPS, train_agent
+from acvp.agents.references import EVALUATION_STEPS, References, described, play_references
+from acvp.agents.session import train_agent
 from acvp.envs import make_game
 from benchmarks.provenance import RESULTS, write_results
 
@@ -72,7 +75,7 @@ def main(config: AgentsConfig) -> None:
             body = {"minutes": config.minutes, "epsilon": EPSILON, "agents": before | {game: row}}
             command = "make agents" if config == AgentsConfig() else "python -m benchmarks.agents, with options"
             write_results(config.results, body, command=command, seed=config.seed, started=started)
-            err.print(f"{game}: {row['score']} (random {row['random']})")
+            err.print(f"{game}: {row['score']} ({row['references']})")
 
 
 def is_packaged(run: Path, folder: Path) -> bool:
@@ -86,25 +89,32 @@ def package(game: str, run: Path, config: AgentsConfig) -> dict[str, Any]:
     agent = load_agent(run)
     agent.save(run / "packaged", half=True)
     agent = load_agent(run / "packaged")  # what is judged is what is packaged
-    learned, random = (judge(agent, game, epsilon, config) for epsilon in (EPSILON, 1.0))
-    agent.about = replace(agent.about, score=f"{learned} at ε = {EPSILON:g}; random play: {random}")
+    learned, references = judge(agent, game, config)
+    agent.about = replace(agent.about, score=f"{learned} at ε = {EPSILON:g}; {described(references)}")
     folder.mkdir(parents=True, exist_ok=True)
     for name in (NUMBERS_NAME, PICTURE_NAME):
         shutil.copy(run / OF_A_RUN / name, folder)
     agent.save(folder, half=True)
     size = sum(file.stat().st_size for file in folder.iterdir())
     assert size <= LARGEST, f"{folder}: {size:,} bytes"
-    return {"score": str(learned), "random": str(random), "bytes": size, "training": agent.about.training} | {
-        name: {"mean": each.mean, "standard_error": each.standard_error, "scores": [play.score for play in each.plays]}
-        for name, each in (("agent", learned), ("random plays", random))
+    scores = [play.score for play in learned.plays]
+    return {
+        "score": str(learned),
+        "references": described(references),
+        "bytes": size,
+        "training": agent.about.training,
+        "agent": averaged(scores) | {"scores": scores},
+        "random plays": references["random"],
+        "constant": references["constant"],
     }
 
 
-def judge(agent: Agent, game: str, epsilon: float, config: AgentsConfig) -> Scores:
-    """Let an agent play; with seeds that training never used."""
+def judge(agent: Agent, game: str, config: AgentsConfig) -> tuple[Scores, References]:
+    """Let an agent play, and the references in the same episodes; with seeds that training never used."""
     games = [make_game(game, max_steps=EVALUATION_STEPS) for _ in range(min(config.plays, AT_ONCE))]
     try:
-        return play_games(agent, games, plays=config.plays, epsilon=epsilon, seed=10_000 + config.seed)
+        options: dict[str, Any] = {"plays": config.plays, "epsilon": EPSILON, "seed": 10_000 + config.seed}
+        return play_games(agent, games, **options), play_references(games, **options)
     finally:
         for each in games:
             each.close()

@@ -6,7 +6,6 @@ writes ``results/models.json``. Shapes: B batch, T time, C channels, H height, W
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from acvp.models import FeedforwardConfig, Predictor, RecurrentConfig, build_pre
 from acvp.models.acceleration import keep_freed_memory
 from acvp.models.deconvolution import sub_pixel_deconvolution
 from acvp.models.layers import Pair
+from acvp.runs import peak_memory_bytes
 from benchmarks.provenance import write_results
 
 ACTIONS = 18
@@ -235,7 +235,7 @@ def work(case: Case, who: str, seed: int) -> None:
     step = make_step(case, who, seed)
     frames = step()  # once before it is timed
     sample = frames.flatten()[:: frames.numel() // SAMPLE].tolist()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    memory = (peak_memory_bytes() or 0) / 2**30
     print(json.dumps({"sample": sample, "memory": memory, "kept": kept}), flush=True)
     for _ in sys.stdin:
         print(seconds(step), flush=True)

@@ -21,7 +21,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
-from acvp.models import PixelConfig, predictor_files
+from acvp.models import PixelConfig, Predictor, predictor_files
 from acvp.presets import make_recipe
 from acvp.progress import counting, stages
 from acvp.training.config import TrainConfig
@@ -36,6 +36,12 @@ SHUFFLED = 20
 SHOWN = (1, 10, 30, 100)
 BESIDE_PAPER = 32
 """Windows to compare with the paper's network from, which takes ten times as long for a frame."""
+REFERENCES = ("copy-last-frame", "mean-frame")
+PACKAGED_RESULTS = {
+    "freeway": "freeway-120-core-minutes",
+    **{game: f"{game}-45-core-minutes" for game in GAMES if game != "freeway"},
+}
+"""Folder in results/pixel of each packaged predictor."""
 KEPT = ("wrong_pixels", "exact", "object_kept", "object_found")
 """Figures that go into results/."""
 
@@ -62,6 +68,8 @@ class PretrainConfig:
     """Of the run, to keep several of a game."""
     package: bool = True
     """Whether to put the weights into the package."""
+    cards_only: bool = False
+    """Only write the cards of the packaged predictors again, from the results in results/pixel."""
     beside_paper: bool = False
     """Whether to train the paper's feedforward network in colour on the same frames for as long, and compare."""
 
@@ -69,7 +77,10 @@ class PretrainConfig:
 def main(config: PretrainConfig) -> None:
     """Make every predictor asked for."""
     for game in config.games:
-        make(game, config)
+        if config.cards_only:
+            rewrite_card(game)
+        else:
+            make(game, config)
 
 
 def make(game: str, config: PretrainConfig) -> None:
@@ -157,23 +168,44 @@ def keep(body: dict[str, Any], run: Path, folder: Path) -> None:
 
 def package(run: Path, body: dict[str, Any], folder: Path) -> None:
     """Write weights of 16 bits and a card with what was measured."""
-    predictor = acvp.load(run)
-    assert predictor.about is not None
-    predictor.about = replace(predictor.about, error=told(body, run.name))
     folder.mkdir(parents=True, exist_ok=True)
+    write_predictor(acvp.load(run), describe_error(body, run.name), folder)
+
+
+def rewrite_card(game: str) -> None:
+    """Write the card of a packaged predictor again, from the results that it was packaged with; the weights stay."""
+    body = json.loads((RESULTS / "pixel" / PACKAGED_RESULTS[game] / "evaluation.json").read_text())
+    (name,) = (name for name in body["curves"] if name not in REFERENCES)
+    write_predictor(acvp.load(game), describe_error(body, name), PACKAGED / game)
+
+
+def write_predictor(predictor: Predictor, error: str, folder: Path) -> None:
+    """Write a predictor's files with weights of 16 bits and a card that states its error."""
+    assert predictor.about is not None
+    predictor.about = replace(predictor.about, error=error)
     for name, data in predictor_files(predictor, half=True).items():
         (folder / name).write_bytes(data)
 
 
-def told(body: dict[str, Any], name: str) -> str:
-    """The result in a sentence."""
-    own, copied = (body["curves"][each]["wrong_pixels"]["mean"] for each in (name, "copy-last-frame"))
-    at = ", ".join(f"{own[k - 1]:.1f} at {k}" for k in SHOWN)
-    other = ", ".join(f"{copied[k - 1]:.0f}" for k in SHOWN)
+def describe_error(body: dict[str, Any], name: str) -> str:
+    """Return wrong pixels and squared error by steps ahead, beside the two references, as a card states them."""
+    parts = []
+    for metric, title in (("wrong_pixels", "wrong pixels of {:,}"), ("error", "squared error (the paper's scale)")):
+        curves = {each: body["curves"][each][metric]["mean"] for each in (name, *REFERENCES)}
+        own = ", ".join(f"{significant(curves[name][k - 1])} at {k}" for k in SHOWN)
+        beside = "; ".join(
+            f"{each} {', '.join(significant(curves[each][k - 1]) for k in SHOWN)}" for each in REFERENCES
+        )
+        parts.append(f"{title.format(body['frame'][0] * body['frame'][1])} by steps ahead: {own} ({beside})")
     return (
-        f"wrong pixels of {body['frame'][0] * body['frame'][1]:,} by steps ahead: {at} (copy-last-frame: {other}); "
-        f"{exact_steps(body, name)} exact steps in the median; {body['windows']} windows of a test store"
+        f"{'; '.join(parts)}; {exact_steps(body, name)} exact steps in the median; {body['windows']} windows of "
+        "sticky-random play (windows of an agent or a person were not measured)"
     )
+
+
+def significant(value: float) -> str:
+    """Return a number with two digits below 10, and without decimals above."""
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 def exact_steps(body: dict[str, Any], name: str) -> int:

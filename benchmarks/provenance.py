@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import resource
 import subprocess
 import sys
 import time
@@ -13,17 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from acvp.runs import machine, peak_memory_mb
+
 RESULTS = Path(__file__).parent.parent / "results"
-
-
-def machine() -> str:
-    """Processor, usable cores and system."""
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
-    return f"{cpu}, {len(os.sched_getaffinity(0))} cores, {platform.system()}"
 
 
 def commit() -> str:
@@ -44,7 +33,7 @@ def write_results(name: str, body: dict[str, Any], *, command: str, seed: int, s
         "python": sys.version.split()[0],
         "versions": {library: version(library) for library in ("numpy", "torch", "ale-py", "numcodecs")},
         "seconds": round(time.monotonic() - started, 1),
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_memory_mb": peak_memory_mb(),
     }
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"provenance": provenance} | body, indent=1) + "\n")

@@ -22,12 +22,13 @@ import torch
 from acvp.data.store import EpisodeStore
 from acvp.models import FeedforwardConfig, PixelConfig, RecurrentConfig
 from acvp.presets import make_recipe
+from acvp.runs import machine
 from acvp.training.config import TrainConfig
 from acvp.training.optimisers import OptimiserConfig
 from acvp.training.recipe import Recipe
 from acvp.training.session import train
 from benchmarks.pixel_variants import VARIANTS
-from benchmarks.provenance import RESULTS, commit, machine
+from benchmarks.provenance import RESULTS, commit
 
 PIXEL_WINDOWS = 32
 

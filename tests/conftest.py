@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from math import inf
 
-settings.register_profile("acvp", deadline=None)
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("acvp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("acvp")
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take longer than the half minute after which a command reports its progress."""
+    monkeypatch.setattr("acvp.progress.LINE_SECONDS", inf)

@@ -40,6 +40,9 @@ from acvp.seeding import derived_seed, generator
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "faults.json"
 
+PATIENCE = 300
+"""Seconds after which something that must happen has not happened; the machine may be very busy."""
+
 Test = TypeVar("Test", bound=Callable[..., None])
 Frame = npt.NDArray[np.uint8]  # (12, 16, 3)
 
@@ -244,6 +247,14 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def complaint(errors: bytes) -> str:
+    """The one line that acvp itself wrote to stderr; libraries may warn beside it."""
+    text = errors.decode()
+    assert "Traceback" not in text, text
+    (line,) = [line for line in text.splitlines() if line.startswith("acvp: ")]
+    return line
+
+
 def added(output: bytes) -> set[int]:
     """The episodes that a started command reported as safe."""
     return {int(line.split()[1]) for line in output.splitlines() if line.startswith(b"added ")}
@@ -304,6 +315,7 @@ def main(arguments: list[str]) -> int:
 
 def hold(folder: Path) -> None:
     """Say when ready, wait for a line, try to become the folder's writer, say how it went, stay until told to go."""
+    durable.HOLDER_SECONDS = PATIENCE
     print("ready", flush=True)
     sys.stdin.readline()
     try:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,6 +94,7 @@ def test_mistakes_get_one_line(
     assert printed.out == ""
 
 
+@pytest.mark.slow
 def test_files_of_the_current_folder_are_not_imported_unasked(tmp_path: Path) -> None:
     answer_store(tmp_path / "s", [5])
     (tmp_path / "PIL.py").write_text("raise SystemExit('ran')")
@@ -138,8 +140,9 @@ def test_progress_is_written_where_there_is_no_terminal(
 def test_short_stages_do_not_put_off_the_next_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("acvp.progress.LINE_SECONDS", 30.0)
     now = iter(range(0, 100, 20))  # seconds: of the start, and of each report and line
-    monkeypatch.setattr("acvp.progress.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("acvp.progress.time", SimpleNamespace(monotonic=lambda: float(next(now))))
     with stages() as stage:
         stage("one")(1, 9)
         stage("two")(2, 9)

@@ -81,7 +81,9 @@ def test_a_killed_append_leaves_whole_lines_and_at_most_one_torn(trials: Trials,
 
 def test_writes_that_nobody_kills(tmp_path: Path) -> None:
     file = old_file(tmp_path / "folder")
-    assert start(["write", str(file), str(SIZE)]).communicate() == (b"", b"")
+    process = start(["write", str(file), str(SIZE)])
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
     assert file.read_bytes() == filling(SIZE)
     append_line(file, LINE)
     assert file.read_bytes() == filling(SIZE) + LINE.encode() + b"\n"

@@ -8,14 +8,29 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 LAYERS = [
-    {"errors", "durable", "seeding", "runs", "checkpoint", "result_cache", "stopping", "video", "progress"},
+    {
+        "errors",
+        "durable",
+        "seeding",
+        "runs",
+        "checkpoint",
+        "result_cache",
+        "stopping",
+        "ends",
+        "video",
+        "progress",
+        "reading",
+        "terminal",
+        "options",
+    },
     {"envs"},
     {"data", "models"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
     {"presets"},
-    {"cli", "__init__", "__main__"},
+    {"cli", "__init__"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SIBLINGS_ALLOWED = {("agents", "data")}

@@ -87,6 +87,14 @@ def test_the_papers_recipe_is_the_papers() -> None:
     assert parameters(recipe(model="feedforward", preset="paper").predictor) == 57_214_787
 
 
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_gray_frames_have_one_phase_of_1_step_prediction(preset: str) -> None:
+    """Appendix B: the 1-step objective, learning rate 1e-4, batches of 32."""
+    (phase,) = recipe(model="feedforward", preset=preset, view="gray84").phases
+    assert (phase.predict, phase.lr, phase.batch_size, phase.steps) == (1, 1e-4, 32, 1_500_000)
+    assert len(recipe(model="feedforward", preset=preset, view="rgb").phases) == 3
+
+
 def test_the_authors_recipe_is_adam_with_double_bias_rate() -> None:
     made = recipe(preset="authors")
     assert (made.optimiser.kind, made.optimiser.bias_rate) == ("adam", 2.0)

@@ -27,6 +27,7 @@ from torch.optim import Optimizer
 
 from acvp.durable import check_space, make_folder, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST = 2**20
@@ -84,7 +85,10 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     """Write a checkpoint, read it back to be sure, and return where it is; a whole one of that step stays."""
     path = folder / f"step-{step:09d}"
     with contextlib.suppress(CheckpointError):
-        return read_checkpoint(path).path
+        read_checkpoint(path)
+        sync_folder(path)  # a killed process may have renamed the manifest and not synced its name
+        sync_folder(folder)
+        return path
     check_space(path, sum(map(len, files.values())))
     make_folder(path)
     _uncount(path)
@@ -93,15 +97,14 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     hashes = {name: {"size": len(data), "sha256": _hash(data)} for name, data in files.items()}
     note = {"step": step, "score": None if score == inf else score}
     write_atomic(path / MANIFEST_NAME, seal(note | {"files": hashes}))
-    sync_folder(folder)
     read_checkpoint(path)
     return path
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint and check every byte of it."""
-    manifest = _manifest(path)
-    files = {name: _checked(path, name, wanted) for name, wanted in manifest["files"].items()}
+def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
+    """Read a checkpoint and check every byte of it; no symbolic link may lead out of it, or out of its run."""
+    manifest = _manifest(path, run)
+    files = {name: _checked(path, name, wanted, run) for name, wanted in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
     return Checkpoint(path, int(manifest["step"]), score, files)
 
@@ -111,7 +114,7 @@ def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     found = list(_folders(folder))
     for path in found:
         try:
-            return read_checkpoint(path)
+            return read_checkpoint(path, folder.parent)
         except CheckpointError as error:
             warn(f"{error}; going back to the checkpoint before it")
     if found:
@@ -147,12 +150,12 @@ def _folders(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path, run: Path | None = None) -> dict[str, Any]:
     file = path / MANIFEST_NAME
     try:
         if file.stat().st_size > MAX_MANIFEST:
             raise CheckpointError(f"{file}: {file.stat().st_size:,} bytes are too many for a manifest")
-        manifest = unseal(file.read_bytes())
+        manifest = unseal(read_file(file, run or path))
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror}); is {path} a checkpoint?") from error
     except ValueError as error:
@@ -163,7 +166,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _checked(folder: Path, name: str, wanted: Any) -> bytes:
+def _checked(folder: Path, name: str, wanted: Any, run: Path | None) -> bytes:
     file = folder / name
     if Path(name).name != name or not isinstance(wanted, dict):
         raise CheckpointError(f"{file}: the manifest names no plain file")
@@ -171,7 +174,7 @@ def _checked(folder: Path, name: str, wanted: Any) -> bytes:
         size = file.stat().st_size
         if size != wanted.get("size"):
             raise CheckpointError(f"{file}: {size:,} bytes, the manifest says {wanted.get('size')}")
-        data = file.read_bytes()
+        data = read_file(file, run or folder)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
     if _hash(data) != wanted.get("sha256"):

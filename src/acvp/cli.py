@@ -1,4 +1,4 @@
-"""acvp <verb>: parses, calls, prints; a user's mistake is one line and exit code 2."""
+"""acvp <verb>: parses, calls, prints; ends.py decides how it ends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import tyro
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Column, Table
 from tyro.conf import subcommand
 
-from acvp import __version__
+from acvp import __version__, ends
 from acvp.agents.config import (
     AgentCompareConfig,
     AgentConfig,
@@ -31,18 +30,14 @@ from acvp.data.config import DataConfig, ExportConfig, ImportConfig, InfoConfig,
 from acvp.data.policies import load_policy
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
+from acvp.ends import EXIT_CODES, EXIT_OK, EXIT_PROBLEMS
 from acvp.envs import load_module, make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.play.config import PlayConfig, PredictorExportConfig
-from acvp.progress import counting, err, progress_bar, stages, told
+from acvp.progress import counting, err, out, progress_bar, stages, told
 from acvp.report.config import ReportConfig
 from acvp.training.config import TrainConfig
-
-EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 130
-
-out = Console(highlight=False, soft_wrap=True)
-
 
 Verb = (
     Annotated[CollectConfig, subcommand("collect")]
@@ -61,35 +56,36 @@ Verb = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run a command line in this process and return its exit code."""
+    return ends.run(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    ends.handler.loading = False
     if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         out.print(f"acvp {__version__}")
         return EXIT_OK
-    try:
-        verb: Any = tyro.cli(
-            Verb,
-            prog="acvp",
-            description="Record a pixel game, learn to predict its frames, look hundreds of steps ahead.",
-            args=arguments,
-            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-        )
-        verb = verb.verb if isinstance(verb, AgentConfig | DataConfig) else verb
-        _import_trusted(verb)
-        return RUN[type(verb)](verb)
-    except UserError as error:
-        err.print(f"acvp: {error}", markup=False)
-        return EXIT_USER_ERROR
-    except KeyboardInterrupt:
-        err.print("acvp: stopped; run the same command again")
-        return EXIT_INTERRUPTED
+    verb: Any = tyro.cli(
+        Verb,
+        prog="acvp",
+        description=f"Record a pixel game, learn to predict its frames, look far ahead.\n\n{EXIT_CODES}",
+        args=arguments,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    verb = verb.verb if isinstance(verb, AgentConfig | DataConfig) else verb
+    _import_trusted(verb)
+    return RUN[type(verb)](verb)
 
 
 def _import_trusted(verb: Any) -> None:
-    """Import the module the user named; only then are modules of the current folder found."""
-    module, policy = getattr(verb, "import_module", None), getattr(verb, "policy", "")
-    if module or (":" in policy and not policy.startswith("agent:")):
+    """Import the modules that the user named, also before an id; only then are modules of the current folder found."""
+    prefix = (getattr(verb, "env_id", None) or "").rpartition(":")[0]
+    if isinstance(verb, ImportConfig) and verb.actions is not None:
+        prefix = ""  # the game need not be installed
+    modules, policy = [getattr(verb, "import_module", None), prefix], getattr(verb, "policy", "")
+    if any(modules) or (":" in policy and not policy.startswith("agent:")):
         sys.path.append(str(Path.cwd()))
-    if module:
+    for module in filter(None, modules):
         load_module(module)
 
 
@@ -107,8 +103,8 @@ def run_collect(config: CollectConfig) -> int:
 
         write = told("recording", "frames", lambda done, total: None)
         store = collect(config, show, load)
-    out.print(repr(store), markup=False)
-    out.print(f"look at it: acvp data info {config.out}", markup=False)
+    out.print(repr(store))
+    out.print(f"look at it: acvp data info {config.out}")
     return EXIT_OK
 
 
@@ -117,9 +113,9 @@ def run_info(config: InfoConfig) -> int:
     from acvp.data.summary import contact_sheet, describe
 
     store = EpisodeStore.open(config.store)
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table = Table(Column(style="bold"), show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in describe(store):
-        table.add_row(f"[bold]{name}[/]", value)
+        table.add_row(name, value)
     out.print(table)
     if store.frames:
         sheet = config.sheet or config.store / "contact-sheet.png"
@@ -129,7 +125,7 @@ def run_info(config: InfoConfig) -> int:
             raise UserError(
                 f"{sheet}: the contact sheet cannot be written ({error}); choose another --sheet"
             ) from error
-        out.print(f"contact sheet: {sheet}", markup=False)
+        out.print(f"contact sheet: {sheet}")
     return EXIT_OK
 
 
@@ -142,12 +138,12 @@ def run_verify(config: VerifyConfig) -> int:
     if config.replay and not problems:
         problems = _replay(EpisodeStore.open(config.store))
     for problem in problems:
-        err.print(problem, markup=False)
+        err.print(problem)
     if problems:
         return EXIT_PROBLEMS
     store = EpisodeStore.open(config.store)
     how = "every byte checked" + (", every frame replayed" if config.replay else "")
-    out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong", markup=False)
+    out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong")
     return EXIT_OK
 
 
@@ -166,9 +162,9 @@ def run_import(config: ImportConfig) -> int:
     with counting("importing", "frames") as show:
         stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
     for store in stores:
-        out.print(repr(store), markup=False)
+        out.print(repr(store))
     if FORMATS[config.format].unknown:
-        out.print(f"note: {FORMATS[config.format].unknown}", markup=False)
+        out.print(f"note: {FORMATS[config.format].unknown}")
     return EXIT_OK
 
 
@@ -185,7 +181,7 @@ def run_export(config: ExportConfig) -> int:
         export_store(
             config.format, store, config.out, train=train, test=test, dataset_id=config.dataset_id, progress=show
         )
-    out.print(f"written to {config.out}; note: {FORMATS[config.format].lost}", markup=False)
+    out.print(f"written to {config.out}; note: {FORMATS[config.format].lost}")
     return EXIT_OK
 
 
@@ -217,7 +213,7 @@ def run_evaluate(config: EvaluateConfig) -> int:
     with _looking_ahead() as stage:
         body = evaluate_runs(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
-        out.print(f"left out: {name}: {reason}", markup=False)
+        out.print(f"left out: {name}: {reason}")
     _print_results(horizon_tables(body), body, config.out or default_out(config.runs))
     return EXIT_OK
 
@@ -244,7 +240,7 @@ def run_analyze(config: AnalyzeConfig) -> int:
     with _looking_ahead() as stage:
         body = analyze_run(config, acvp.load, stage)
     for name, reason in body["left_out"].items():
-        out.print(f"left out: {name}: {reason}", markup=False)
+        out.print(f"left out: {name}: {reason}")
     _print_results(analysis_tables(body), body, config.out or config.run)
     return EXIT_OK
 
@@ -263,28 +259,26 @@ def run_agent_train(config: AgentTrainConfig) -> int:
 
 def run_agent_evaluate(config: AgentEvaluateConfig) -> int:
     """acvp agent evaluate."""
-    from acvp.agents.evaluate import evaluate_agent
+    from acvp.agents.evaluate import evaluate_agent, score_lines
 
     with counting("playing", "plays") as show:
         body = evaluate_agent(config, show)
-    score = f"{body['mean']:,.1f} ± {body['standard_error']:,.1f}"
-    out.print(f"{body['env_id']}: score {score} ({config.plays} plays, ε = {config.epsilon:g})", markup=False)
+    for line in score_lines(body):
+        out.print(line)
     if config.out is not None:
-        out.print(f"written to {config.out}", markup=False)
+        out.print(f"written to {config.out}")
     return EXIT_OK
 
 
 def run_agent_compare(config: AgentCompareConfig) -> int:
     """acvp agent compare."""
-    from acvp.control.compare import compare_agents
+    from acvp.control.compare import compare_agents, comparison_lines
 
-    body = compare_agents(config)
-    for name, found in body["strategies"].items():
-        last = found["curve"][-1]
-        error = "" if last["standard_error"] is None else f" ± {last['standard_error']:,.1f}"
-        seeds = ", ".join(str(run["seed"]) for run in found["runs"])
-        out.print(f"{name}: {last['mean']:,.1f}{error} after {last['step']:,} decisions (seed {seeds})", markup=False)
-    out.print(f"written to {config.out}", markup=False)
+    with stages() as stage:
+        body = compare_agents(config, stage)
+    for line in comparison_lines(body):
+        out.print(line)
+    out.print(f"written to {config.out}")
     return EXIT_OK
 
 
@@ -295,7 +289,7 @@ def run_agent_import(config: AgentImportConfig) -> int:
 
     with new_folder(config.out) as folder:
         import_agent(config.source, config.env_id, trust_pickle=config.trust_pickle).save(folder)
-    out.print(f"written to {config.out}; look at it: acvp agent evaluate --agent {config.out}", markup=False)
+    out.print(f"written to {config.out}; look at it: acvp agent evaluate --agent {config.out}")
     return EXIT_OK
 
 
@@ -326,7 +320,7 @@ def run_play(config: PlayConfig) -> int:
     """acvp play."""
     from acvp.play.command import play
 
-    play(config, lambda text: out.print(text, markup=False))
+    play(config, lambda text: out.print(text))
     return EXIT_OK
 
 
@@ -335,7 +329,7 @@ def run_export_predictor(config: PredictorExportConfig) -> int:
     from acvp.play.export import export
 
     for text in export(config):
-        out.print(text, markup=False)
+        out.print(text)
     return EXIT_OK
 
 
@@ -344,7 +338,7 @@ def run_report(config: ReportConfig) -> int:
     from acvp.report.page import write_report
 
     file = write_report(config)
-    out.print(f"{file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser, it needs no network", markup=False)
+    out.print(f"{file} ({file.stat().st_size / 1e6:.1f} MB): open it in a browser, it needs no network")
     return EXIT_OK
 
 
@@ -391,9 +385,9 @@ def _print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) ->
             table.add_row(*row)
         out.print(table)
     if "note" in body:
-        out.print(f"note: {body['note']}", markup=False)
-    out.print(f"written to {folder}", markup=False)
+        out.print(f"note: {body['note']}")
+    out.print(f"written to {folder}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ends.run_process(main))

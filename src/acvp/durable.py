@@ -21,6 +21,7 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 SPARE_BYTES = 16 * 1024 * 1024
 """Kept free on the disk beyond what a write needs, so that logs and other programs go on working."""
@@ -28,6 +29,8 @@ SPARE_BYTES = 16 * 1024 * 1024
 LOCK_NAME = ".lock"
 HOLDER_NAME = ".writer.json"
 TEMPORARY_SUFFIX = ".tmp"
+TAIL_BYTES = 64 * 1024
+"""Of a file of lines, what is read to see whether its last line is whole."""
 HOLDER_SECONDS = 1.0
 """How long a refused writer waits for the name of who holds the folder."""
 
@@ -51,9 +54,16 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents where they are not there yet."""
+    """Make a folder and its parents where they are not there yet, so that a power loss does not take them away."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        there = missing[-1].parent if missing else path
+        with contextlib.suppress(OSError):  # a killed process may just have made it, but its parent may not be ours
+            sync_folder(there.parent)
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.parent)
+        path.mkdir(exist_ok=True)
     except OSError as error:
         raise DiskError(
             f"{path}: this folder cannot be made ({error.strerror or error}); choose another one"
@@ -67,7 +77,10 @@ def refuse_full(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was."""
+    """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was.
+
+    An unfinished last line, which a kill or a power loss has left, is removed first.
+    """
     data = line.encode() + b"\n"
     check_space(path, len(data))
     created = not path.exists()
@@ -77,6 +90,18 @@ def append_line(path: Path, line: str) -> None:
         raise _disk_error(path, len(data), error) from error
     if created:
         _sync_names(path)
+
+
+def finished_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file that `append_line` makes; a last one that a kill or power loss cut does not count."""
+    return whole_lines(read_file(path, path.parent)).split(b"\n")[:-1] if path.exists() else []
+
+
+def whole_lines(data: bytes) -> bytes:
+    """Return a text without its last line where that was never finished."""
+    whole = data[: data.rfind(b"\n") + 1]
+    last = whole.rfind(b"\n", 0, -1) + 1
+    return whole[:last] if b"\0" in whole[last:] else whole  # zeros: a power loss kept the size, not all of the bytes
 
 
 def sync_folder(folder: Path) -> None:
@@ -113,6 +138,7 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         with contextlib.suppress(OSError):  # without it a second writer is refused as well, only less politely
+            (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
             (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
         yield
@@ -186,9 +212,15 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _append_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # neither a symbolic link to elsewhere nor a pipe without a reader
+    descriptor = os.open(path, flags, 0o644)
     try:
         before = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, TAIL_BYTES, max(0, before - TAIL_BYTES))
+        if tail != (whole := whole_lines(tail)):
+            before = before - len(tail) + len(whole) if whole else len(whole_lines(read_file(path)))
+            os.ftruncate(descriptor, before)
         try:
             _write_all(descriptor, data)
             os.fsync(descriptor)
@@ -221,6 +253,8 @@ def _disk_error(path: Path, needed: int, error: OSError) -> DiskError:
 
 def _acquire(folder: Path) -> BaseFileLock:
     """The lock of a folder; tries again for a moment while its holder has not told its name yet, or is just leaving."""
+    if (folder / LOCK_NAME).is_symlink():
+        raise DiskError(f"{folder / LOCK_NAME}: a symbolic link, which leads the writer elsewhere; remove it")
     lock, deadline = FileLock(folder / LOCK_NAME, timeout=0), time.monotonic() + HOLDER_SECONDS
     while True:
         try:
@@ -239,7 +273,7 @@ def _acquire(folder: Path) -> BaseFileLock:
 def _holder(folder: Path) -> str | None:
     """Who holds a folder, in words; None where nobody alive says so."""
     try:
-        holder = json.loads((folder / HOLDER_NAME).read_text())
+        holder = json.loads(read_file(folder / HOLDER_NAME, folder))
         if holder["host"] == socket.gethostname() and not _is_alive(holder["pid"]):
             return None  # killed: the one who has the lock now is about to put its own name there
         return f"process {holder['pid']} on {holder['host']} ({holder['command']}, since {holder['since']})"

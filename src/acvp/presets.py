@@ -75,7 +75,7 @@ def _recolours(train: EpisodeStore, palette: Palette) -> tuple[int, ...]:
 
 
 def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
-    """Return the paper's training (§4, appendix A): Graves' RMSProp, three phases, 3.5 M updates."""
+    """Return the paper's training: Graves' RMSProp, three phases, 3.5 M updates (§4, appendix A); gray: one phase."""
     if model == "pixel":
         _refuse_papers("paper")
     return Recipe(
@@ -83,14 +83,14 @@ def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
         predictor=network(model, frame, **options),
         view="rgb",
         optimiser=OptimiserConfig(kind="graves-rmsprop"),
-        phases=_paper_phases(model),
+        phases=_published_phases(model, frame),
         evaluate_every=5_000,
     )
 
 
 def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return the training of the authors' code: Adam at a fixed rate, twice that for biases."""
-    phases = tuple(replace(phase, decay=1.0) for phase in _paper_phases(model))
+    phases = tuple(replace(phase, decay=1.0) for phase in _published_phases(model, frame))
     optimiser = OptimiserConfig(kind="adam", bias_rate=2.0)
     return replace(paper(model, frame, **options), name="authors", optimiser=optimiser, phases=phases)
 
@@ -234,6 +234,12 @@ def _layer(size: Pair) -> tuple[int, Pair, int, Pair]:
                 best = cost, (kernel, pad, stride, after)
     assert best is not None, f"no layer for {size}"
     return best[1]
+
+
+def _published_phases(model: str, frame: FrameShape) -> tuple[Phase, ...]:
+    """Return the paper's phases; for its gray 84×84 frames 1-step prediction alone (appendix B)."""
+    phases = _paper_phases(model)
+    return phases[:1] if frame == GRAY_84 else phases
 
 
 def _paper_phases(model: str) -> tuple[Phase, ...]:

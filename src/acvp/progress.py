@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from acvp.terminal import PlainColumn, PlainConsole
 
 LINE_SECONDS = 30.0
 """Between lines of progress where stderr is no terminal."""
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = PlainConsole()
+err = PlainConsole(stderr=True)
 
 
 @contextmanager
@@ -48,7 +50,7 @@ class Lines:
         """Write a line if it is time for one."""
         if time.monotonic() - self._last >= LINE_SECONDS:
             self._last = time.monotonic()
-            err.print(f"{what}: {done:,} of {total:,} {units}".rstrip(), markup=False)
+            err.print(f"{what}: {done:,} of {total:,} {units}".rstrip())
 
 
 def told(
@@ -63,5 +65,5 @@ def told(
 
 def progress_bar(text: str) -> Progress:
     """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(text))
+    columns = (PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), PlainColumn(text))
     return Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)

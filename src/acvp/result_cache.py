@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, whole_lines, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 
 @contextmanager
@@ -45,8 +46,7 @@ class ResultCache:
             part = {"settings": settings, "result": result, "seconds": round(time.monotonic() - started, 1)}
             append_line(self.file, json.dumps(part))
             self._parts[_key(settings)] = part
-        found: dict[str, Any] = part["result"]
-        return found
+        return _Result(part["result"], self.file)
 
     def values(self, name: str, settings: dict[str, Any]) -> list[Any]:
         """Return all values of one more setting for which something was measured under these settings."""
@@ -54,14 +54,30 @@ class ResultCache:
         return [each[name] for each in known if name in each and _key(each) == _key(settings | {name: each[name]})]
 
 
+class _Result(dict[str, Any]):
+    """What was measured, maybe by an earlier command; a value that its line does not have is damage of the file."""
+
+    def __init__(self, values: dict[str, Any], file: Path) -> None:
+        super().__init__(values)
+        self._file = file
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(f"{self._file}: damaged (a line has no {name}); move it away to measure everything again")
+
+
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the parts in a file; a last line that was never finished is taken out of it."""
+    """Return the parts in a file, without a last line that was never finished.
+
+    It is written again, for a killed command may have left a line that a power loss could still take away.
+    """
     if not file.exists():
         return {}
-    data = file.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        write_atomic(file, whole)
+    try:
+        data = read_file(file, file.parent)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    whole = whole_lines(data)
+    write_atomic(file, whole)
     try:
         parts = [json.loads(line) for line in whole.splitlines()]
         return {

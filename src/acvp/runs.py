@@ -21,11 +21,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, unseal, write_atomic
+from acvp.durable import append_line, exclusive_writer, finished_lines, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
@@ -75,7 +77,7 @@ class RunFolder:
         """Return what the run was started with."""
         file = self.path / CONFIG_NAME
         try:
-            return unseal(file.read_bytes())
+            return unseal(read_file(file, self.path))
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
         except ValueError as error:
@@ -96,12 +98,11 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """Return all lines of metrics; a last line that was never finished does not count."""
         file = self.path / METRICS_NAME
-        if not file.exists():
-            return []
-        lines = file.read_bytes().split(b"\n")[:-1]
         try:
-            return [json.loads(line) for line in lines]
-        except ValueError as error:
+            return [json.loads(line) for line in finished_lines(file)]
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
 
     def forget_metrics_after(self, step: int, lines: int | None = None) -> None:
@@ -150,8 +151,21 @@ def provenance() -> dict[str, Any]:
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """Return processor, instruction set that torch uses on it (where torch is loaded), usable cores and system."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        named = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)
+        processor = named[1].strip() if named else processor
+    torch = sys.modules.get("torch")  # importing it takes seconds
+    parts = [processor, *([torch.backends.cpu.get_cpu_capability()] if torch else [])]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return ", ".join([*parts, f"{cores} cores", f"{platform.system()} {platform.machine()}"])
 
 
 def _version(package: str) -> str | None:
@@ -161,10 +175,37 @@ def _version(package: str) -> str | None:
         return None
 
 
+def peak_memory_bytes() -> int | None:
+    """Return the most memory that this process has had; None where the system does not say (Windows)."""
+    if find_spec("resource") is None:  # pragma: no cover
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts in bytes, Linux in kilobytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_memory_mb() -> int | None:
+    """Return the most memory that this process has had, in units of 2²⁰ bytes."""
+    taken = peak_memory_bytes()
+    return None if taken is None else round(taken / 2**20)
+
+
 def _commit() -> str | None:
-    """Return the commit of the code that runs, marked where it was changed since; None outside a repository."""
-    folder = Path(__file__).parent
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """Return the commit of the code that runs, marked where it was changed since; None outside acvp's repository.
+
+    A package installed into an environment within somebody's own repository is not part of that repository.
+    """
+    folder = Path(__file__).resolve().parent
+    top = _git("rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() / "src" / "acvp" != folder:
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git says in acvp's folder, None where it fails or is missing."""
+    command, folder = ["git", *arguments], Path(__file__).parent
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

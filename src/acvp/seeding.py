@@ -8,7 +8,10 @@ import numpy as np
 
 
 def generator(purpose: str, *key: int) -> np.random.Generator:
-    """An independent generator for a purpose and a key of non-negative numbers, e.g. ("windows", seed, step)."""
+    """An independent generator for a purpose and a key of non-negative numbers, e.g. ("windows", seed, step).
+
+    All keys of a purpose have the same length: NumPy ignores zeros at the end of a seed.
+    """
     return np.random.default_rng([zlib.crc32(purpose.encode()), *key])
 
 

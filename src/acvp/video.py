@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from acvp.errors import UserError
+from acvp.errors import UserError, describe
 
 FPS = 15
 """Decisions a second: real time at four emulator frames a decision."""
@@ -42,6 +42,17 @@ def require_encoder() -> None:
 def encode_mp4(images: Iterable[Picture]) -> bytes:
     """Return pictures of one even size as an H.264 video."""
     require_encoder()
+    import av
+
+    try:
+        return _encode_mp4(images)
+    except av.FFmpegError as error:
+        raise UserError(
+            f"the video cannot be encoded ({describe(error)}): free some memory, or ask for none"
+        ) from error
+
+
+def _encode_mp4(images: Iterable[Picture]) -> bytes:
     import av
 
     buffer, images = io.BytesIO(), iter(images)

@@ -53,11 +53,12 @@ def outcome(folder: Path) -> dict[str, Any]:
     assert checkpoint is not None
     state = json.loads(checkpoint.files[STATE_NAME])
     del state["position"]["seconds"]
-    curve = json.loads((folder / "agent" / "learning-curve.json").read_text())["points"]
+    curve = json.loads((folder / "agent" / "learning-curve.json").read_text())
     return {
         "state": state,
         "tensors": checkpoint.files[TENSORS_NAME],
         "replay": checkpoint.files.get(REPLAY_NAME),
         "agent": (folder / "agent" / "model.safetensors").read_bytes(),
-        "curve": [(point["step"], point["updates"], point["scores"]) for point in curve],
+        "curve": [(point["step"], point["updates"], point["scores"]) for point in curve["points"]],
+        "references": curve["references"],
     }

@@ -112,6 +112,7 @@ ends = st.sampled_from([GOES_ON] * 5 + [TERMINAL, LIFE_LOST, CUT_OFF])
 move = st.tuples(st.integers(0, ACTIONS - 1), st.sampled_from([-1.0, 0.0, 1.0]), ends)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 12), st.integers(1, 3), st.integers(1, 5), st.booleans())
 def test_every_transition_is_the_one_a_plain_replay_keeps(

@@ -21,6 +21,7 @@ from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [[2], [150], [40, 42, 120]], ids=str)
 def test_a_resumed_run_is_the_run_that_never_stopped(
     tmp_path: Path,
@@ -40,10 +41,15 @@ def test_a_resumed_run_is_the_run_that_never_stopped(
     assert outcome(tmp_path) == outcome(done[0])
 
 
+@pytest.mark.slow
 def test_a_stop_when_all_is_done_but_the_last_point_changes_nothing(
     tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop_at(160, monkeypatch)
+    """The last point is made; the references are left to the same command, which learns nothing more."""
+    with monkeypatch.context() as patch:
+        stop_at(160, patch)
+        assert run(tmp_path).exit_code == 128 + signal.SIGTERM
+    monkeypatch.setattr("acvp.agents.trainer.play_games", None)
     assert run(tmp_path).exit_code == 0
     assert outcome(tmp_path) == outcome(done[0])
 
@@ -72,6 +78,7 @@ SPOILT: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", SPOILT)
 def test_every_saved_item_matters(
     tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch, item: str
@@ -93,6 +100,7 @@ def test_every_saved_item_matters(
     assert outcome(tmp_path) != outcome(whole)
 
 
+@pytest.mark.slow
 def test_without_its_replay_a_run_fills_it_before_it_learns_on(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +118,7 @@ def test_without_its_replay_a_run_fills_it_before_it_learns_on(
     assert learned[0] == 60 + SHORT.learning_starts + 2
 
 
+@pytest.mark.slow
 def test_a_run_that_died_before_it_saved_begins_anew(
     tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from acvp.agents import trainer
+from acvp.checkpoint import save_checkpoint
 from acvp.runs import RunFolder
 from tests.agents.short_runs import run, stop_at
 from tests.faults import die
@@ -37,7 +38,7 @@ def lines_every_40(monkeypatch: pytest.MonkeyPatch, short: Callable[..., None]) 
 
 def die_at_save(decision: int, patch: pytest.MonkeyPatch) -> None:
     """Die when the checkpoint of a decision is about to be written: its lines are in the log already."""
-    real = trainer.save_checkpoint
+    real = save_checkpoint
 
     def save(folder: Path, step: int, *arguments: Any, **options: Any) -> Path:
         if step >= decision:

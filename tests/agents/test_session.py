@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from acvp.agents import session
 from acvp.agents import settings as presets
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
@@ -33,6 +34,7 @@ from tests.agents.short_runs import run, stop_at
 from tests.agents.small import SMALL_TOY
 
 
+@pytest.mark.slow
 def test_it_learns_to_play(tmp_path: Path) -> None:
     """In seconds: mostly not to be hit, which is the nearest reward."""
     one_look_a_cell = NetworkConfig(channels=(16, 32), kernels=(10, 3), strides=(10, 1), hidden=128)
@@ -48,9 +50,12 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     games = [make_game(SMALL_TOY) for _ in range(10)]
     agent = load_agent(tmp_path)
     learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    assert learned.standard_error is not None
+    assert random.standard_error is not None
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
 
 
+@pytest.mark.slow
 def test_a_run_leaves_everything_that_is_to_be_known(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +79,7 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert "finished at decision 160" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plays", "scores", "kept"),
     [
@@ -106,6 +112,16 @@ def test_the_best_point_of_the_curve_is_kept(
     assert len(set(weights)) == 3
 
 
+@pytest.mark.parametrize(
+    ("env_id", "max_steps", "limit"), [("toy", None, 200), ("toy", 7, 7), ("freeway", None, 4_500)]
+)
+def test_the_curve_s_plays_end_no_later_than_the_game_s_own(env_id: str, max_steps: int | None, limit: int) -> None:
+    config = AgentTrainConfig(env_id=env_id, preset="smoke", max_steps=max_steps)
+    with session._games(config, presets.make_settings(config), None) as (_, judges):
+        assert {game.limit for game in judges} == {limit}
+
+
+@pytest.mark.slow
 def test_evaluations_take_none_of_the_minutes(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +167,7 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
     assert [rates[0], rates[-1]] == pytest.approx([1.0, 0.1])
 
 
+@pytest.mark.slow
 def test_games_of_ales_vector_env_begin_anew(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +190,7 @@ def test_games_of_ales_vector_env_begin_anew(
     assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -194,7 +212,7 @@ def test_a_run_that_was_started_otherwise_is_refused(
     ("options", "message"),
     [
         ({"minutes": 0}, "--minutes 0: more than 0"),
-        ({"replay": -1}, "--replay -1: more than 0"),
+        ({"replay": -1}, "--replay -1: at least 1"),
         ({"seed": -1}, "--seed -1"),
         ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
         ({"predictor": Path("x")}, "informed-model and --predictor belong together"),

@@ -17,6 +17,7 @@ def test_the_papers_settings_are_its_own() -> None:
     assert paper.decisions is not None
     assert paper.epsilon_share * paper.decisions == 1_000_000
     assert (paper.games, paper.decisions_per_update, paper.return_steps, paper.target_every) == (1, 1, 1, 1)
+    assert paper.evaluate_plays == 100  # Oh et al., table 1
 
 
 def test_the_cpu_preset_goes_by_the_clock() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from acvp.agents.observation import Eye
-from acvp.agents.vector import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.agents.vector import AleVecEnv, GameVecEnv, Moment, PlayVecEnv
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
@@ -36,6 +37,7 @@ def test_the_eye_sees_the_gray_view_of_a_single_frame(name: str) -> None:
             assert np.array_equal(eye.look(game, step.frame), gray(step.frame))
 
 
+@pytest.mark.slow
 def test_observations_are_the_last_four_frames_of_each_play() -> None:
     """Against the games themselves, played with the same actions."""
     env = GameVecEnv([make_game(SMALL_TOY, max_steps=23) for _ in range(2)], seed=5)
@@ -65,6 +67,28 @@ def test_observations_are_the_last_four_frames_of_each_play() -> None:
     env.close()
 
 
+def test_every_game_and_every_play_begins_otherwise() -> None:
+    env = GameVecEnv([make_game(SMALL_TOY, max_steps=1) for _ in range(3)], seed=1)
+    firsts = [env.reset()[:, -1]]
+    firsts += [step(env, np.zeros(3, np.int64))[0][:, -1] for _ in range(2)]  # of the next plays
+    assert len({frame.tobytes() for frames in firsts for frame in frames}) == 9
+    env.close()
+
+
+def test_only_fewer_lives_are_a_lost_life() -> None:
+    """A life that is won, as at some scores in Atari, is none lost."""
+
+    class Lives(GameVecEnv):
+        def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+            return [each._replace(lives=left.pop(0)) for each in super()._advance(actions)]
+
+    left = [3, 4, 4, 2]
+    env = Lives([make_game(SMALL_TOY)], seed=1)
+    env.reset()
+    assert [step(env, np.zeros(1, np.int64))[3][0].get("life_lost", False) for _ in range(4)] == [False] * 3 + [True]
+    env.close()
+
+
 def test_scores_are_true_and_rewards_are_signs() -> None:
     env = GameVecEnv([make_game("space_invaders", max_steps=250)], seed=1)
     env.reset()
@@ -81,6 +105,40 @@ def test_scores_are_true_and_rewards_are_signs() -> None:
     env.close()
 
 
+class Scripted(PlayVecEnv):
+    """One game in which rewards and lives follow a script, until its end."""
+
+    script = ((-5.0, 3), (0.0, 2), (30.0, 3), (2.0, 1))
+
+    def __init__(self) -> None:
+        super().__init__(1, "test/Scripted-v0", ("NOOP",))
+        self._left = list(self.script)
+
+    def _begin_all(self) -> list[tuple[np.ndarray, int]]:
+        return [(np.zeros((84, 84), np.uint8), 3)]
+
+    def _advance(self, actions: np.ndarray) -> list[Moment]:
+        reward, lives = self._left.pop(0)
+        frame, over = np.zeros((84, 84), np.uint8), not self._left
+        return [Moment(frame, reward, over, False, lives, frame if over else None)]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_rewards_lives_and_scores_of_a_script() -> None:
+    """A life less is lost, a life more is not; a reward keeps its sign, the score all of it."""
+    env = Scripted()
+    env.reset()
+    steps = [step(env, np.zeros(1, np.int64))[1:] for _ in env.script]
+    assert [reward[0] for reward, _, _ in steps] == [-1.0, 0.0, 1.0, 1.0]
+    assert [done[0] for _, done, _ in steps] == [False, False, False, True]
+    assert [infos[0].get("life_lost", False) for _, _, infos in steps] == [False, True, False, False]
+    last = steps[-1][2][0]
+    assert last["episode"] == {"r": 27.0, "l": 4}
+    assert last["TimeLimit.truncated"] is False
+
+
 def test_plays_follow_from_the_seed() -> None:
     def first_frames(seed: int) -> list[bytes]:
         env = GameVecEnv([make_game(SMALL_TOY, max_steps=5) for _ in range(3)], seed)
@@ -92,6 +150,7 @@ def test_plays_follow_from_the_seed() -> None:
     assert first_frames(1) != first_frames(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit", "decisions"), [("space_invaders", 40, 60), ("seaquest", 1_000, 500)])
 def test_ales_vector_env_tells_the_same(name: str, limit: int, decisions: int) -> None:
     """Frames may differ by one gray level where OpenCV's builds round a half differently; all else is equal."""

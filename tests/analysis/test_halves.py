@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acvp.analysis.emulator import emulate
-from acvp.analysis.halves import explain, high_variance, variance_curve
+from acvp.analysis.factors import action_layers
+from acvp.analysis.halves import explain, high_variance, untrained_share, variance_curve
 from acvp.analysis.scenes import Scenes, object_regions, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.places import Place
+from acvp.models import build_predictor
+from acvp.presets import network
 
 CONTEXT = 2
 PLACES = [Place(episode, start) for episode in range(4) for start in (0, 7, 20)]
@@ -48,6 +51,17 @@ def test_one_factor_fewer_would_not_do(share: float, seed: int) -> None:
     assert held >= share - 1e-12
     assert held - variances[high].min() / variances.sum() < share
     assert high.all() or variances[high].min() >= variances[~high].max()
+
+
+@pytest.mark.parametrize(("actions", "share"), [(3, 0.376), (18, 0.615)])
+def test_share_of_factors_in_an_untrained_network(actions: int, share: float) -> None:
+    """The reference that docs/analysis.md gives: before training, with the paper's start and 2,048 factors."""
+    config = network("feedforward", (24, 24, 3), width=4, actions=actions, hidden=8)
+    predictor = build_predictor(config)
+    (layer,) = action_layers(predictor)
+    with torch.no_grad():
+        layer.linear.weight *= torch.arange(2048.0)[:, None]  # as if training had changed it
+    assert untrained_share(predictor, 0.7) == pytest.approx(share, abs=0.01)
 
 
 def test_factors_that_never_vary() -> None:
@@ -101,3 +115,17 @@ def test_explained_change(
     }
     assert found.changed[0] > 0
     assert sum(found.changed) == scenes.changed().sum()
+
+
+def test_bands_of_the_explained_change_are_around_it(
+    toy: EpisodeStore, scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+) -> None:
+    """A prediction that is right in every other scene: what it explains differs between episodes."""
+    before, after = as_pixels(scenes.now), as_pixels(scenes.after)
+    right = torch.arange(len(after)) % 2 == 0
+    mixed = torch.where(right[:, None, None, None], after, before)
+    curve = explain({"mixed": mixed}, scenes, regions, episodes=len(toy), seed=0).by_name["mixed"]
+    assert (curve.low < curve.mean).all()
+    assert (curve.mean < curve.high).all()
+    assert (curve.low >= 0).all()
+    assert (curve.high <= 1).all()

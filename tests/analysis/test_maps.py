@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from acvp.analysis.config import AnalyzeConfig
-from acvp.analysis.contingency import agreement, contingency_maps, correlation
+from acvp.analysis.contingency import agreement, contingency_maps, correlation, spread
 from acvp.analysis.different import different_actions, predict_futures, telling_part
 from acvp.analysis.emulator import Emulated
 from acvp.analysis.pictures import GAP, SIDE, grid
@@ -43,6 +44,7 @@ def study_of(subject: Subject, store: EpisodeStore, **options: object) -> Study:
     return open_study(subject, store, config, quiet)
 
 
+@pytest.mark.slow
 def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subject) -> None:
     part = contingency_maps(study_of(oracle, toy), quiet)
     found = part.body["correlation"]
@@ -62,6 +64,24 @@ def test_correlation_is_pearsons() -> None:
     one, other = np.random.default_rng(0).normal(size=(2, 5, 6))
     assert correlation(one, other) == pytest.approx(np.corrcoef(one.ravel(), other.ravel())[0, 1])
     assert correlation(one, np.ones((5, 6))) == 0
+
+
+def test_a_map_is_the_standard_deviation_over_actions() -> None:
+    """Over two actions half of their difference, for they are all there are; root mean square over channels."""
+    frames = torch.zeros(2, 3, 4, 5)
+    frames[1, 0, 2, 3], frames[1, 1, 2, 3] = 30.0, 40.0
+    expected = np.zeros((4, 5))
+    expected[2, 3] = np.sqrt((15**2 + 20**2) / 3)
+    np.testing.assert_allclose(spread(frames), expected)
+
+
+def test_a_state_is_compared_with_the_mean_map_of_the_others() -> None:
+    maps = list(np.random.default_rng(0).normal(size=(3, 5, 6)))
+    others = [correlation((maps[1] + maps[2]) / 2, maps[0]), correlation((maps[0] + maps[2]) / 2, maps[1]),
+              correlation((maps[0] + maps[1]) / 2, maps[2])]  # fmt: skip
+    found = agreement(maps, [maps[0], maps[2], maps[1]])
+    assert found["by_state_of_mean_map"] == pytest.approx(np.mean(others), rel=1e-3)
+    assert found["by_state"] == pytest.approx((1 + 2 * correlation(maps[1], maps[2])) / 3, rel=1e-3)
 
 
 def test_a_single_state_has_no_other_states() -> None:

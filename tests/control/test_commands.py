@@ -96,6 +96,23 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     assert f"emulator {body['emulator']['mean']:.3g} ± " in table.title
 
 
+def test_an_agent_of_one_action_scores_what_holding_it_does(tmp_path: Path) -> None:
+    """With the random actions of its own plays, whatever it is shown."""
+
+    class Always(HashAgent):
+        def values(self, frames: Any) -> Any:
+            return np.tile(np.array([0, 1, 0], np.float32), (len(frames), 1))
+
+    body = control_runs(control(tmp_path, epsilon=0.3), load_oracle, lambda name: Always(), Stages())
+    best = body["constant"]
+    assert best["action"] == "ON"
+    assert best["scores"] == list(body["emulator"]["scores"])
+    assert [row["action"] for row in best["actions"]] == ["STAY", "ON", "BACK"]
+    assert best["mean"] == max(row["mean"] for row in best["actions"])
+    assert f"constant ON {best['mean']:.3g} ± " in control_table(body).title
+
+
+@pytest.mark.slow
 def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
@@ -110,13 +127,15 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
         control_runs(config, load_oracle, load_agent, stages)
     monkeypatch.undo()
     assert control_runs(config, load_oracle, load_agent, again) == whole
-    assert stages.names == ["emulator", "random", "oracle, n = 1", "oracle, n = 4"]
+    held = ["constant STAY", "constant ON", "constant BACK"]
+    assert stages.names == ["emulator", "random", *held, "oracle, n = 1", "oracle, n = 4"]
     assert again.names == ["oracle, n = 4"]
     assert again.last[0] == again.last[1]  # as long as the emulator's longest play
     control_runs(replace(config, seed=1), load_oracle, load_agent, again)
     assert again.names[1:] == stages.names  # another seed is another measurement
 
 
+@pytest.mark.slow
 def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
     """A slow predictor may be measured at fewer depths than a fast one, in the same folder."""
 
@@ -162,6 +181,7 @@ def test_agents_are_told_apart() -> None:
     assert agent_fingerprint(HashAgent()) == agent_fingerprint(HashAgent()) != agent_fingerprint(Other())
 
 
+@pytest.mark.slow
 def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
     class Other(HashAgent):
         def values(self, frames: Any) -> Any:
@@ -192,6 +212,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
     return ExploreConfig(**(usual | options))
 
 
+@pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
@@ -215,6 +236,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"delta": 3}, {"memory": 7}, {"sigma": 2.0}, {"look_ahead": 2}, {}], ids=str)
 def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
     """Another kernel, look-ahead or predictor, in the same folder; what random does depends on none of them."""
@@ -232,13 +254,48 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
     assert once_more.names == []
 
 
+@pytest.mark.parametrize(("most", "held_for"), [(50, 50), (500, 5)])
+def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
+    """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
+    config = explored(tmp_path, sources=("random", "constant"), run=None, max_decisions=most, map_decisions=0)
+    body = explore_sources(config, load_oracle, Stages())
+    found = body["sources"]["constant"]
+    assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
+    assert [(row["action"], row["median"], row["never"]) for row in found["actions"]] == [
+        ("STAY", held_for, 3), ("ON", 4, 0), ("BACK", held_for, 3),
+    ]  # fmt: skip
+    rows = {row[0]: row[1:] for row in explore_table(body).rows}
+    assert rows["constant ON"] == ("4", "0 of 3", "–")
+    again = Stages()
+    assert explore_sources(config, load_oracle, again) == body
+    assert again.names == []
+
+
+def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"seeds": 1, "max_decisions": 60, "map_decisions": 0, "noops": 0, "run": None}
+    config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
+    table = explore_table(explore_sources(config, load_oracle, Stages()))
+    assert table.heads == ("source", "median decisions to the first reward", "paper", "never", "cells covered")
+    assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
+
+
+def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"noops": 0, "max_decisions": 1, "map_decisions": 40, "map_seeds": 4, "seeds": 4}
+    config = explored(tmp_path, env_id="freeway", sources=("random",), run=None, **options)
+    explore_sources(config, load_oracle, Stages())
+    parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
+    assert [part["settings"]["noops"] for part in parts] == [0] * 4
+    assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4
+
+
+@pytest.mark.slow
 def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = make_run(tmp_path / "gray", toy, view=GRAY_84), tmp_path / "out"
     ways = ["--run", str(run), "--look-ahead", "2", "--cell", "2", "--out", str(out)]
     assert main(["explore", "--env-id", "toy", *ways, *EXPLORE]) == 0
     assert "informed-model" in capsys.readouterr().out
     body = read(out / "explore.json")
-    assert body["sources"].keys() == {"random", "informed-emulator", "informed-model"}
+    assert body["sources"].keys() == {"random", "constant", "informed-emulator", "informed-model"}
     for found in body["sources"].values():
         assert np.sum(found["visits"]) == 2 * 30
         assert found["coverage"]["mean"][-1] == np.mean(found["cells"])
@@ -248,7 +305,7 @@ def test_explore_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
 def test_first_rewards_that_never_came() -> None:
     found = {"positions": [], "decisions": 50}
     rows = [found | {"first_reward": value} for value in (10, None, 30, None)]
-    told = first_rewards(rows, explored(Path("x")))
+    told = first_rewards(rows, 50)
     assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
     body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
     assert explore_table(body).rows == (("random", "≥ 40", "2 of 4", "–"),)
@@ -262,6 +319,15 @@ def test_cells() -> None:
     assert (default_cell((210, 160, 3)), default_cell((24, 24, 3))) == (5, 1)
 
 
+def test_an_unknown_position_is_no_cell() -> None:
+    """Neither one of its own nor the corner, of which nothing else is in the way here."""
+    route = [None, (4.0, 4.0), None]
+    assert covered(route, cell=2).tolist() == [0, 1, 1]
+    assert visits(route, (6, 6, 3), cell=2).tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
+    assert covered([None, None], cell=2).tolist() == [0, 0]
+
+
+@pytest.mark.slow
 def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
     config = control(tmp_path)
     control_runs(config, load_oracle, load_agent, Stages())
@@ -270,7 +336,7 @@ def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
     parts.write_text("".join(json.dumps(line) + "\n" for line in lines))
     control_runs(config, load_oracle, load_agent, Stages())
     told = json.loads((tmp_path / "out" / "control.json").read_text())["provenance"]
-    assert told["seconds"] >= 1000 * len(lines) == 4000
+    assert told["seconds"] >= 1000 * len(lines) == 7000
 
 
 def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,7 +351,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
         (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
         (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
-        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2.0"),
+        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()

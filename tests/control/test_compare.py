@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from acvp.agents.references import evaluation_seed, keep_references, play_references, pooled
 from acvp.cli import main
+from acvp.control import compare
+from acvp.envs import make_game
 from acvp.runs import RunFolder
 
 
@@ -20,7 +23,7 @@ def written(folder: Path, *, exploration: str, seed: int, scores: list[float], *
     run.write_config(config | changes)
     lines = [{"kind": "train", "step": 7}]
     lines += [
-        {"kind": "evaluation", "step": 100 * i, "mean": score, "scores": [score - 1, score + 1]}
+        {"kind": "evaluation", "step": 100 * i, "epsilon": 0.05, "mean": score, "scores": [score - 1, score + 1]}
         for i, score in enumerate(scores)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -94,3 +97,42 @@ def test_what_cannot_be_compared_is_told(
     assert main(["agent", "compare", "--runs", *runs, "--out", str(tmp_path / "out")]) == 2
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def compared(tmp_path: Path, runs: list[str], *options: str) -> dict[str, Any]:
+    assert main(["agent", "compare", "--runs", *runs, "--out", str(tmp_path / "out"), *options]) == 0
+    body: dict[str, Any] = json.loads((tmp_path / "out" / "learning.json").read_text())
+    return body
+
+
+def test_the_best_constant_action_stands_beside_the_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the episodes of all runs' last points; played where a run has none, and once only."""
+    runs = [
+        written(tmp_path / str(seed), exploration="random", seed=seed, scores=[0.0, 2.0], max_steps=20)
+        for seed in (1, 2)
+    ]
+    options: dict[str, Any] = {"plays": 2, "epsilon": 0.05}
+    seeds = [evaluation_seed(seed, 1) for seed in (1, 2)]
+    with make_game("toy", max_steps=20) as game:
+        played = [play_references([game], **options, seed=seed) for seed in seeds]
+    first = pooled(played)
+    assert compared(tmp_path, runs)["references"] == first
+    best = first["constant"]
+    assert f"constant {best['action']} {best['mean']:,.1f} ± " in capsys.readouterr().out
+    monkeypatch.setattr(compare, "play_references", None)
+    assert compared(tmp_path, runs)["references"] == first
+    better = pooled([played[0]])
+    better["constant"]["actions"][3]["scores"] = [90.0, 90.0]
+    keep_references(Path(runs[0]), options | {"seed": seeds[0]}, better)
+    assert compared(tmp_path, runs)["references"]["constant"]["action"] == "LEFT"  # the run's own count
+    assert "references" not in compared(tmp_path, runs, "--no-references")
+
+
+def test_a_game_that_cannot_be_made_has_no_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = written(tmp_path / "a", exploration="random", seed=1, scores=[0.0], env_id="acvp/Gone-v0")
+    body = compared(tmp_path, [run])
+    assert "references" not in body
+    assert body["note"].startswith("no references: unknown environment 'acvp/Gone-v0'")
+    assert "note: no references" in capsys.readouterr().out

@@ -9,15 +9,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 
 import acvp.control
+from acvp.control.imagination import _outcome
 from acvp.control.imagined import ImaginedEnv, ImaginedVectorEnv
 from acvp.control.viewing import agent_view
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.models import About
-from tests.control.trail import MEANINGS, TrailOracle, draw, move, read
+from acvp.models import About, Outcome
+from tests.control.trail import MEANINGS, TrailOracle, TrailState, draw, move, read
 
 IMAGINED = acvp.control.IMAGINED_ID
 
@@ -186,3 +188,12 @@ def test_folders_that_are_not_there(trail: EpisodeStore, tmp_path: Path) -> None
         ImaginedEnv(tmp_path / "nothing", trail)
     with pytest.raises(UserError, match="no such folder"):
         ImaginedEnv(TrailOracle(), tmp_path / "nothing")
+
+
+def test_an_end_is_imagined_where_it_is_likelier_than_not() -> None:
+    """A logit of 0 is a probability of one half."""
+    reward = torch.tensor([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]])
+    outcome = Outcome(reward=reward, end=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
+    signs, ends = _outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))
+    assert signs.tolist() == [-1.0, 0.0, 1.0, 1.0]
+    assert ends.tolist() == [False, False, True, True]

@@ -62,6 +62,7 @@ WAYS: dict[str, tuple[Predictor | None, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 def test_an_agent_learns_with_it_and_goes_on_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -132,6 +133,7 @@ def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, weights: str
     ).exit_code
 
 
+@pytest.mark.slow
 def test_an_agent_learns_in_an_imagined_game_only(
     tmp_path: Path, trail: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

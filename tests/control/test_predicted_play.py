@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.control.predicted_play import Plays, RandomPlayer, play, refuse_other_actions
+from acvp.agents.play import HeldAction
+from acvp.control.predicted_play import Plays, play, refuse_other_actions
 from acvp.control.sight import PredictedSight, TrueSight
 from acvp.control.viewing import FrameHistory, agent_view, refuse_other_game
 from acvp.data.views import GRAY_84
@@ -101,23 +102,19 @@ def test_predictions_are_grounded_in_the_last_real_frames() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
 def test_epsilon_is_the_share_of_random_actions(epsilon: float) -> None:
-    class Always(RandomPlayer):
-        def act(self, frames: NDArray[np.uint8]) -> NDArray[np.int64]:
-            return np.ones(len(frames), np.int64)
-
     class Watching(TrueSight):
         def see(self, actions: NDArray[np.int64], frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
             taken.extend(actions.tolist())
             return super().see(actions, frames)
 
     taken: list[int] = []
-    play(games(40), Always(3), Watching(), epsilon=epsilon, seed=5)
+    play(games(40), HeldAction(1, 3), Watching(), epsilon=epsilon, seed=5)
     shares = np.bincount(taken, minlength=3) / len(taken)
     assert shares == pytest.approx([epsilon / 3, 1 - 2 * epsilon / 3, epsilon / 3], abs=0.05 if epsilon else 0)
 
 
 def test_random_plays_follow_from_their_seed() -> None:
-    first, again, other = (play(games(6), RandomPlayer(3), TrueSight(), epsilon=1.0, seed=s) for s in (1, 1, 2))
+    first, again, other = (play(games(6), HeldAction(0, 3), TrueSight(), epsilon=1.0, seed=s) for s in (1, 1, 2))
     assert first == again
     assert first.decisions != other.decisions
 

@@ -9,7 +9,6 @@ import os
 import pickle
 import re
 import resource
-import signal
 import struct
 import subprocess
 import sys
@@ -215,6 +214,7 @@ def verdict(folder: Path) -> str:
 MEMORY = 600 * 2**20
 """Bytes that reading a store of a few kilobytes may take beyond what the program has."""
 SECONDS = 20
+"""Of a core's time that reading it may take."""
 
 
 def meet_attacks(sound: Path, folder: Path, first: int, count: int) -> None:
@@ -224,7 +224,9 @@ def meet_attacks(sound: Path, folder: Path, first: int, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
     for i in range(first, first + count):
         print(f"\n@{i}", flush=True)
-        signal.alarm(SECONDS)  # ends the process where it hangs
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        limit = int(used.ru_utime + used.ru_stime) + SECONDS  # ends the process where it hangs
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         attack(copy_of(sound, folder), generator("attack", i))
         print("\n=" + json.dumps(verdict(folder)), flush=True)
 
@@ -243,6 +245,7 @@ def verdicts(sound: Path, folder: Path, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @counted("9 mutated parts and indices are refused", quick=40, full=500)
 def test_attacks_are_refused(trials: Trials, sound: Path, tmp_path: Path) -> None:
     found: list[str] = []
@@ -333,6 +336,7 @@ def payloads(canary: Path) -> Iterator[bytes]:
     yield deep.encode() + b"\n"
 
 
+@pytest.mark.slow
 @counted("8 no file of a store runs code", quick=30, full=30)
 def test_no_file_runs_code(trials: Trials, sound: Path, tmp_path: Path) -> None:
     """Ten payloads in the place of a part, of the index and of store.json."""

@@ -10,6 +10,7 @@ from acvp.data.policies import MEAN_REPEATS, load_policy, sticky_random_policy
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
+from acvp.envs import load_module
 from acvp.errors import UserError
 
 
@@ -23,6 +24,7 @@ def same_folders(a: Path, b: Path) -> bool:
     return files == there and all(filecmp.cmp(a / f, b / f, shallow=False) for f in files)
 
 
+@pytest.mark.slow
 def test_same_seed_same_store_whatever_the_workers_and_stops(tmp_path: Path) -> None:
     once = collect(toy(tmp_path / "once"))
     collect(toy(tmp_path / "workers", workers=3))
@@ -45,6 +47,7 @@ def test_a_finished_collection_is_left_alone(tmp_path: Path) -> None:
     assert before == {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["acvp/Toy-v0", "freeway", "seaquest", "space_invaders", "qbert", "ms_pacman"])
 def test_stored_actions_replayed_give_the_stored_frames(tmp_path: Path, env_id: str) -> None:
     collect(CollectConfig(env_id=env_id, out=tmp_path, frames=300, max_steps=200))
@@ -85,9 +88,11 @@ for name, limit in (("Endless", None), ("Long", 27_100)):
 def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "endless_games.py").write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
+    load_module("endless_games")
     return "endless_games"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "steps"), [("Endless", MAX_DECISIONS), ("Long", 27_100)])
 def test_only_games_without_a_limit_get_one(tmp_path: Path, endless: str, name: str, steps: int) -> None:
     store = collect(toy(tmp_path / "s", env_id=f"acvp-tests/{name}-v0", import_module=endless))
@@ -99,9 +104,7 @@ def test_a_store_cannot_have_a_module_imported(tmp_path: Path, endless: str, mon
     store = collect(toy(tmp_path / "s", env_id="acvp-tests/Long-v0", import_module=endless, max_steps=9, frames=5))
     replay_game(store).close()
     monkeypatch.delitem(sys.modules, endless)
-    with pytest.raises(
-        UserError, match="importing it runs its code; if you trust it, say so with --import endless_games"
-    ):
+    with pytest.raises(UserError, match="importing it runs its code; if you trust it, add --import endless_games"):
         replay_game(store)
     assert endless not in sys.modules
 
@@ -141,14 +144,17 @@ def test_epsilon_is_the_share_of_random_actions(tmp_path: Path) -> None:
     assert share == pytest.approx(0.5 * 2 / 5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_an_impossible_action_names_the_policy(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(UserError, match="bad_policy' chose action 99; the game has 0 to 4"):
             collect(toy(tmp_path / str(workers), policy=f"{__name__}:bad_policy", epsilon=0.0, workers=workers))
 
 
-def test_a_mistake_in_a_worker_shows_its_traceback(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: the policy's own mistake"):
+@pytest.mark.slow
+def test_a_policys_mistake_in_a_worker_names_its_line(tmp_path: Path) -> None:
+    message = r"failing_policy' raised ZeroDivisionError: the policy's own mistake \(test_collect\.py, line \d+\)"
+    with pytest.raises(UserError, match=message):
         collect(toy(tmp_path, policy=f"{__name__}:failing_policy", workers=2))
 
 

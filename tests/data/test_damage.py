@@ -131,6 +131,7 @@ def rot(damage: Callable[[Path, np.random.Generator], None], trials: Trials, sou
     trials.run(once)
 
 
+@pytest.mark.slow
 @counted("10 flipped bits are found", quick=60, full=1000)
 def test_flipped_bits_are_found(trials: Trials, sound: Path, tmp_path: Path) -> None:
     rot(flip, trials, sound, tmp_path / "store")

@@ -99,6 +99,16 @@ def test_plays_that_differ_in_their_beginning_are_no_leak(tmp_path: Path, change
     assert find_leaks(one, two) == []
 
 
+def test_the_seed_chooses_the_test_part(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    store = store_of(tmp_path, [record(0, n, *play(rng, 40)) for n in range(12)])
+    parts = {
+        tuple(entry.number for entry in split(store, test_fraction=0.25, seed=seed)[1].entries) for seed in range(8)
+    }
+    assert len(parts) > 4
+    assert {len(part) for part in parts} == {3}
+
+
 plays = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 45)), min_size=2, max_size=14)
 """Per episode: which of ten plays it is of, and how many of its frames it has."""
 

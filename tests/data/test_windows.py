@@ -49,6 +49,16 @@ def test_windows_are_all_legal_places_once(lengths: list[int], terminated: bool,
             assert batch.ends[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
 
 
+def test_a_window_has_the_actions_rewards_and_end_of_its_own_steps(tmp_path: Path) -> None:
+    windows = Windows(answer_store(tmp_path, [7, 5]), Window(2, 2))
+    batch = windows.batch(np.arange(len(windows)))
+    steps = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert [row[0] for row in answers(batch)] == steps
+    assert batch.actions.tolist() == [[answer_action(e, s + t) for t in range(3)] for e, s in steps]
+    assert batch.rewards.tolist() == [[s, s + 1, s + 2] for _, s in steps]
+    assert batch.ends.tolist() == [[False, False, place in ((0, 3), (1, 1))] for place in steps]
+
+
 def test_every_place_is_drawn_equally_often(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path, [5, 12, 3, 20]), Window(2, 2))
     drawn = np.concatenate([windows.draw(64, seed=0, step=step) for step in range(1000)])

@@ -28,6 +28,7 @@ def trace(game: Game, actions: Sequence[int]) -> list[bytes]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIVE)
 def test_frames_are_those_of_gymnasiums_own_env(name: str) -> None:
     gymnasium.register_envs(ale_py)
@@ -44,6 +45,7 @@ def test_frames_are_those_of_gymnasiums_own_env(name: str) -> None:
         assert (reward, terminated, truncated) == theirs[1:4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sticky", [0.0, 0.25])
 @pytest.mark.parametrize("name", [*FIVE, "assault"])
 def test_an_episode_depends_on_its_seed_and_actions_alone(name: str, sticky: float) -> None:
@@ -67,6 +69,7 @@ def test_seeds_differ_only_by_their_sticky_actions(sticky: float) -> None:
     assert (traces[0] != traces[1]) == (sticky > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sticky", [0.0, 0.25])
 @pytest.mark.parametrize("name", FIVE)
 def test_a_restored_state_continues_as_if_never_branched(name: str, sticky: float) -> None:
@@ -118,6 +121,7 @@ def test_everything_seen_right_after_a_restore_is_of_the_restored_moment(name: s
         game.restore(state)[:] = 0  # the caller's own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIVE)
 def test_equal_keys_are_equal_colours(name: str) -> None:
     game = make_game(name)
@@ -148,6 +152,7 @@ def test_frames_and_keys_are_the_callers_to_keep() -> None:
     assert len({frame.tobytes() for frame in frames}) > 10
 
 
+@pytest.mark.slow
 def test_lives_are_counted_where_the_game_has_them() -> None:
     lives = {name: make_game(name) for name in (*FIVE, "amidar")}
     for game in lives.values():

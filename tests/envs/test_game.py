@@ -103,7 +103,7 @@ def test_a_game_that_cannot_save_says_what_it_needs(register: Register) -> None:
 def test_an_env_that_breaks_its_word_about_frames_is_named(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     game = make_game(register())
     monkeypatch.setattr("tests.envs.pixel_env.PixelEnv.reset", lambda self, seed: (np.zeros((2, 2, 3), np.uint8), {}))
-    with pytest.raises(UserError, match=r"returned uint8 of shape \(2, 2, 3\) where .* \(6, 8, 3\): mend the env"):
+    with pytest.raises(UserError, match=r"returned uint8 of shape \(2, 2, 3\) where .* \(6, 8, 3\): fix the env"):
         game.reset(0)
 
 

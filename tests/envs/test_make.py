@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from acvp.envs import make_game
+from acvp.envs import Game, load_module, make_game
 from acvp.envs.atari import atari_games, atari_id
 from acvp.errors import UserError
 from tests.envs.conftest import Register
@@ -106,7 +106,15 @@ def test_a_module_can_register_the_id(
     (tmp_path / f"{module}.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     env_id = f"my/Game{by_prefix}-v0"
-    game = make_game(f"{module}:{env_id}") if by_prefix else make_game(env_id, import_module=module)
+
+    def make() -> Game:
+        return make_game(f"{module}:{env_id}") if by_prefix else make_game(env_id, import_module=module)
+
+    with pytest.raises(UserError, match=f"comes from the module '{module}'.*--import {module}"):
+        make()
+    assert module not in sys.modules  # it may have been named by a file
+    load_module(module)
+    game = make()
     assert game.env_id == env_id
     assert game.settings["import_module"] == module
     del sys.modules[module]
@@ -144,7 +152,7 @@ def test_actions_that_are_not_a_list_are_refused(register: Register, actions: sp
 
 def test_a_missing_module_is_named() -> None:
     with pytest.raises(UserError, match=r"cannot import module 'no_such_module'.*PYTHONPATH"):
-        make_game("my/Game-v0", import_module="no_such_module")
+        load_module("no_such_module")
 
 
 def test_an_env_that_cannot_be_made_says_why(register: Register) -> None:

@@ -8,6 +8,7 @@ from tests.envs.sprites import SPRITES, measure
 LARGEST_ERROR = {"freeway": 1.0, "seaquest": 2.0, "space_invaders": 0.1, "qbert": 5.0, "ms_pacman": 1.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPRITES)
 def test_the_position_is_where_the_sprite_is(name: str) -> None:
     measured = measure(name, decisions=900, seed=11)

@@ -136,6 +136,17 @@ def test_after_a_hit_a_timer_that_no_pixel_shows_takes_the_controls_away() -> No
     assert moved == [False] * STUN + [True] * 2
 
 
+def test_a_hit_stuns_for_six_decisions() -> None:
+    toy = at(ToyGame(size=32), player=[5, 6], ball=[4, 5], velocity=[1, 1])
+    assert toy.step(NOOP)[1] == -1.0
+    moved = []
+    for _ in range(8):
+        before = moment(toy)["player"]
+        toy.step(LEFT if before[1] == 6 else RIGHT)
+        moved.append(moment(toy)["player"] != before)
+    assert moved == [False] * 6 + [True] * 2
+
+
 def test_a_stunned_player_is_not_hit_again() -> None:
     toy = at(ToyGame(), player=[5, 2], ball=[4, 1], velocity=[1, 1], stun=3)
     assert toy.step(NOOP)[1] == 0.0

@@ -14,16 +14,20 @@ from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.branching import branch
 from acvp.evaluation.config import CounterfactualConfig
-from acvp.evaluation.counterfactual import judge, same_futures
-from acvp.evaluation.futures import every_action, moments, sampled_plans
+from acvp.evaluation.counterfactual import Comparison, Scores, judge, measure_moments, same_futures
+from acvp.evaluation.futures import Moment, every_action, moments, sampled_plans
 from acvp.evaluation.places import HeldOutPart, Place
-from tests.evaluation.predictors import Oracle, as_subject, small_network
+from acvp.evaluation.subjects import baselines
+from acvp.evaluation.tally import Tally
+from tests.data.answers import answer_frame
+from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
 
 
 def config(part: HeldOutPart, **options: Any) -> CounterfactualConfig:
     return CounterfactualConfig(runs=(Path("run"),), data=part.store.path, **({"states": 25} | options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"steps": 3}, {"steps": 4, "sequences": 5}])
 def test_the_oracle_is_always_right_and_baselines_get_chance(toy_part: HeldOutPart, options: dict[str, int]) -> None:
     subjects = [as_subject("oracle", Oracle(toy_part.store))]
@@ -70,6 +74,22 @@ def test_a_plan_that_ends_the_game_leaves_its_state_out(toy: EpisodeStore) -> No
 def test_equal_futures_are_one() -> None:
     futures = np.array([[1, 2], [3, 4], [1, 2], [5, 6]], np.uint8)
     assert same_futures(futures).tolist() == [0, 1, 0, 2]
+
+
+def test_chance_is_one_over_the_number_of_futures_for_every_plan(answers: HeldOutPart) -> None:
+    """Three plans, two futures: whoever ignores the action is right in half of them, plan by plan as in the mean."""
+    futures = np.stack([answer_frame(0, 1), answer_frame(0, 2), answer_frame(0, 1)])[:, None]
+    given, between = answer_frame(0, 0)[None], np.empty(0, np.int64)
+    moment = Moment(place=Place(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures)
+    subjects = baselines(as_subject("truth", Answers()))
+    scores = {each.name: Scores(Tally(1, 1), Tally(1, 1), Tally(1, 1), Tally(1, 3)) for each in subjects}
+    found = Comparison(scores, Tally(1, 1), Tally(1, 3))
+    found.take_in(measure_moments(subjects, [moment, None], scale=255))
+    assert (found.futures, found.ended, found.chance.sums.tolist()) == ([2], 1, [[0.5]])
+    assert found.chance_by_plan.sums.tolist() == [[0.5] * 3]
+    for name in ("copy-last-frame", "mean-frame"):
+        assert found.scores[name].accuracy.sums.tolist() == [[0.5]]
+        assert found.scores[name].by_plan.counts.tolist() == [[1.0] * 3]
 
 
 def test_verdicts() -> None:

@@ -87,6 +87,7 @@ def test_the_oracle_keeps_the_object_and_is_sensitive_to_actions(toy_part: HeldO
     assert np.isnan(shuffled).all() or shuffled[-1] > 1  # its own error is 0
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_batch_and_repeat(toy_part: HeldOutPart) -> None:
     subject = as_subject("net", small_network(toy_part.store))
     bodies = [
@@ -112,6 +113,7 @@ def test_gray_view(toy_part: HeldOutPart) -> None:
     assert found.totals["copy-last-frame"]["kept_steps"].mean[0] > 0
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_windows_or_horizon(toy_part: HeldOutPart) -> None:
     subjects = baselines(as_subject("net", small_network(toy_part.store)))
 

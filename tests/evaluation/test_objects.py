@@ -60,6 +60,18 @@ def test_distances_are_in_recorded_pixels() -> None:
     assert finder.distance(scene(30, 42), target) == 8
 
 
+def test_the_object_is_in_the_middle_of_its_patch() -> None:
+    """The view is three times as large, and (10, 13) is the middle of a recorded pixel: the three from 30, 39 on."""
+    mean = np.full((60, 81, 3), 50, np.float32)
+    truth = mean.copy()
+    truth[30:33, 39:42] = 200
+    target = ObjectFinder((20, 27), mean).target(truth, (10.0, 13.0))
+    assert target is not None
+    assert target.mask.shape == (7, 7, 3)
+    assert target.mask[2:5, 2:5].all()
+    assert target.mask.sum() == 3 * 3 * 3
+
+
 def test_positions_come_from_replaying_the_store(toy: EpisodeStore) -> None:
     found = find_positions(toy, [Place(0, 3), Place(0, 30), Place(2, 0)], 12)
     assert {episode: len(rows) for episode, rows in found.items()} == {0: 42, 2: 12}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.recorder import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.writer import open_writer
@@ -18,6 +19,7 @@ from acvp.evaluation.places import Place
 from acvp.evaluation.subjects import Subject
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.presets import network
+from tests.data.answers import INFO, answer_frame
 
 
 def test_scores_by_hand() -> None:
@@ -30,12 +32,23 @@ def test_scores_by_hand() -> None:
     assert found["calibration_error"] == pytest.approx(error)
 
 
+def test_within_a_bin_steps_count_by_their_weights() -> None:
+    """Two steps in the bin from 0.6 to 0.7, the wrong one of three times the weight, and one of weight 6 elsewhere."""
+    probabilities = np.array([[0.62, 0.38], [0.66, 0.34], [0.05, 0.95]])
+    found = score(probabilities, np.array([0, 1, 1]), np.array([1.0, 3.0, 6.0]), ("no", "yes"))
+    low, high = found["calibration"]
+    assert low == pytest.approx({"probability": 0.65, "right": 0.25, "share": 0.4})
+    assert high == pytest.approx({"probability": 0.95, "right": 1.0, "share": 0.6})
+    assert found["calibration_error"] == pytest.approx(0.4 * 0.4 + 0.6 * 0.05)
+
+
 def test_a_class_that_never_occurs_does_not_count() -> None:
     found = score(np.array([[0.9, 0.1]]), np.array([0]), np.ones(1), ("no", "yes"))
     assert found["recall"] == {"no": 1.0}
     assert found["balanced_accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
     places, weights = choose_steps(store, 4, count=2000, seed=0)
@@ -46,10 +59,24 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
         for step in np.flatnonzero(episode.rewards).tolist():
             assert step < 3 or (position, step) in found
     subject = Subject(name="x", predictor=_with_heads(), view=RGB)
-    outcomes = measure(subject, store, 2000)
+    found_outcomes = measure(subject, store, 2000)
+    assert {"reward", "end"} <= found_outcomes.keys()
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
-    assert outcomes["reward"]["count"]["positive"] == rewarded > 0
-    assert outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+    assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
+    assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+
+
+def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> None:
+    """Rewards in steps 2 and 3 and the end: of context 4 the first is too early, the other two count as themselves."""
+    recorder = EpisodeRecorder()
+    recorder.start(answer_frame(0, 0))
+    for t in range(50):
+        recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
+    with open_writer(tmp_path / "store", INFO) as writer:
+        writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
+    places, weights = choose_steps(EpisodeStore.open(tmp_path / "store"), 4, count=7, seed=0)
+    assert places[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
+    assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
@@ -65,9 +92,9 @@ def test_no_more_steps_are_looked_at_than_asked_for(tmp_path: Path, count: int) 
     kinds = [_kind(store, place) for place in places]
     terminations = sum(episode.header.terminated for episode in store)
     assert kinds.count("termination") == min(count // 3, terminations) > 0
-    rewards = sum(int(np.count_nonzero(episode.rewards[3:])) for episode in store)
-    assert kinds.count("reward") >= min(count // 3, rewards - terminations) > 0
-    assert kinds.count("neither") >= count // 3
+    every = [_kind(store, Place(k, start)) for k, episode in enumerate(store) for start in range(len(episode) - 4)]
+    for kind in ("reward", "neither"):
+        assert kinds.count(kind) >= min(count // 3, every.count(kind)) > 0
 
 
 def _kind(store: EpisodeStore, place: Place) -> str:

@@ -91,6 +91,7 @@ def test_gif_has_every_frame(film: Film) -> None:
     assert close(predicted, PREDICTED)
 
 
+@pytest.mark.slow
 def test_the_same_film_gives_the_same_files(film: Film) -> None:
     assert mp4(film) == mp4(film)
     assert strip(film, (1, 2)) == strip(film, (1, 2))

@@ -54,6 +54,11 @@ def test_the_training_store_gives_what_every_run_held_out(store: EpisodeStore) -
     assert "held out in training by every run" in part.how
 
 
+def test_an_episode_that_one_run_was_trained_on_is_left_out(store: EpisodeStore) -> None:
+    trained = [Trained(digest=store.digest, held_out=held_out) for held_out in ((0, 1, 3), (1, 3, 4), (1, 2, 3))]
+    assert [entry.number for entry in held_out_part(store, trained, None).store.entries] == [1, 3]
+
+
 def test_runs_without_a_common_test_episode_are_refused(store: EpisodeStore) -> None:
     splits = {seed: set(split_positions(store, test_fraction=0.3, seed=seed)[1]) for seed in range(20)}
     other = next(seed for seed in splits if not splits[seed] & splits[0])

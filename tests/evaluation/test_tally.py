@@ -31,12 +31,19 @@ def test_ratio_and_total() -> None:
     assert Bootstrap(1, seed=1).total(steps).mean.tolist() == [1.5]
 
 
+def test_an_episode_is_resampled_with_all_its_windows() -> None:
+    """Nine windows of 1 in one episode, one of 10 in the other: a quarter of the resamples has the second one twice."""
+    curve = Bootstrap(2, seed=1).curve(filled([[1.0] * 9, [10.0]]))
+    assert [float(part[0]) for part in curve] == pytest.approx([1.9, 1.0, 10.0])
+
+
 def test_one_episode_has_no_band() -> None:
     curve = Bootstrap(1, seed=1).curve(filled([[1.0, 2.0]]))
     assert np.isnan(curve.low).all()
     assert np.isnan(curve.high).all()
 
 
+@pytest.mark.slow
 def test_bands_cover_the_truth_about_95_times_in_100() -> None:
     """Windows of an episode share its level: a band over windows instead of episodes would cover far too seldom."""
     rng, covered, trials = np.random.default_rng(0), 0, 300

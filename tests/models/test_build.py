@@ -57,6 +57,7 @@ def test_something_that_is_no_config_is_refused() -> None:
         RecurrentConfig(actions=3, gate_clip=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_bfloat16_stays_close_and_trains_or_is_refused(name: str) -> None:
     predictor = small_predictor(name)
@@ -73,6 +74,7 @@ def test_bfloat16_stays_close_and_trains_or_is_refused(name: str) -> None:
     assert 0 < (rough - exact).abs().max() < 0.1 * exact.abs().max()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the compiler warns of torch itself
 @pytest.mark.parametrize("name", ["feedforward", "recurrent", "mlp"])
 def test_compiling_changes_neither_results_nor_names(name: str) -> None:
@@ -86,6 +88,7 @@ def test_compiling_changes_neither_results_nor_names(name: str) -> None:
     assert list(predictor.state_dict()) == names
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc only")
 def test_kept_memory_is_not_faulted_in_again() -> None:
     script = (

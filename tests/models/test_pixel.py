@@ -278,6 +278,7 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
     torch.testing.assert_close(outcome.end, alone.end + added.end)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "odds"), [(1.0, 3.0), (2.0, sqrt(3))])
 def test_colours_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
     config = replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(10, 10, 3))

@@ -15,23 +15,27 @@ from numpy.typing import NDArray
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+from acvp.play.limits import Limits
 from acvp.play.server import free_socket, make_app, make_server
 from acvp.play.session import Session
-
-PATIENCE = 60
-"""Seconds after which something that must happen has not happened; the machine may be busy."""
+from tests.faults import PATIENCE
 
 
 @contextmanager
-def serve(make_session: Callable[[], Session], sessions: int = 4) -> Iterator[int]:
+def serve(
+    make_session: Callable[[], Session],
+    sessions: int = 4,
+    limits: Limits = Limits(),  # noqa: B008
+) -> Iterator[int]:
     """Serve sessions and yield the port."""
     listener = free_socket(18710)
     port = int(listener.getsockname()[1])
-    server = make_server(make_app(make_session, port=port, sessions=sessions))
+    server = make_server(make_app(make_session, port=port, sessions=sessions, limits=limits), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        wait_until(lambda: server.started)
+        wait_until(lambda: server.started or not thread.is_alive())
+        assert server.started
         yield port
     finally:
         server.should_exit = True

@@ -80,6 +80,7 @@ def graphs() -> Callable[[str], tuple[Predictor, Graphs]]:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIZES)
 def test_a_dream_in_onnx_is_the_dream_in_torch(graphs: Callable[[str], tuple[Predictor, Graphs]], kind: str) -> None:
     predictor, made = graphs(kind)
@@ -97,6 +98,7 @@ def test_a_dream_in_onnx_is_the_dream_in_torch(graphs: Callable[[str], tuple[Pre
         assert (np.stack(found)[1:] != np.stack(found)[:-1]).any(), "something happens in it"
 
 
+@pytest.mark.slow
 def test_a_graph_that_differs_is_refused(graphs: Callable[[str], tuple[Predictor, Graphs]]) -> None:
     predictor, made = graphs("recurrent")
     changed = copy.deepcopy(predictor)
@@ -116,6 +118,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_onnx_files_say_how_to_use_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["export", "--run", str(folder), "--onnx", str(out)]) == 0
@@ -150,7 +153,7 @@ def test_starts_come_from_a_store_or_from_the_game(
         (["--onnx", "new", "--run", "nowhere"], "nowhere: no such folder"),
         (["--onnx", "new", "--run", "x", "--pretrained", "y"], "name one of them"),
         (["--onnx", "new", "--pretrained", "nobody"], "nobody"),
-        (["--web", "new", "--starts", "0"], "at least 1 start"),
+        (["--web", "new", "--starts", "0"], "--starts 0: at least 1"),
     ],
 )
 def test_mistakes_get_one_line(

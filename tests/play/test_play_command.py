@@ -19,6 +19,7 @@ from acvp.play.command import session_maker
 from acvp.play.config import PlayConfig
 from acvp.play.dream import Dreamer
 from acvp.play.server import free_socket
+from tests.faults import PATIENCE
 from tests.play.dreamers import network
 from tests.play.serving import Client
 
@@ -98,6 +99,8 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
+@pytest.mark.load
 def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     with free_socket(18900) as taken:
         port = taken.getsockname()[1]
@@ -113,7 +116,7 @@ def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
             with Client(found) as page:
                 assert page.text("welcome")["predictors"][0] == "tiny"
                 process.send_signal(signal.SIGINT)
-                assert process.wait(60) == 130
+                assert process.wait(PATIENCE) == 130
             assert "Traceback" not in process.stderr.read()
     with socket.socket() as gone:
         assert gone.connect_ex(("127.0.0.1", found)) != 0

@@ -18,13 +18,15 @@ from websockets.exceptions import ConnectionClosed
 
 from acvp.errors import UserError
 from acvp.play.commands import MAX_MESSAGE
-from acvp.play.connection import IN_FLIGHT, MOST_MESSAGES
+from acvp.play.connection import IN_FLIGHT
 from acvp.play.page_files import page_files
 from acvp.play.server import free_socket, open_page
 from acvp.play.session import Session
-from tests.faults import Trials, counted
+from tests.faults import PATIENCE, Trials, counted
 from tests.play.dreamers import UP, player
-from tests.play.serving import PATIENCE, Client, serve, wait_until
+from tests.play.serving import Client, serve, wait_until
+
+pytestmark = pytest.mark.load
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +195,16 @@ def test_a_paused_page_stands_still_and_steps_one_by_one(port: int) -> None:
 def test_a_slow_reader_gets_the_newest_picture(port: int) -> None:
     with Client(port) as slow, Client(port) as quick:
         slow.send("fps", fps=60)
-        numbers = [slow.picture(confirm=False)[0]["number"] for _ in range(IN_FLIGHT)]
-        quick.until(lambda facts: facts["number"] >= 10)  # meanwhile nothing more comes
-        with pytest.raises(TimeoutError):
-            slow.socket.recv(0)
-        slow.confirm(IN_FLIGHT)
-        newest = slow.picture()[0]["number"]
-        assert newest > numbers[-1] + 5
+        last = [slow.picture(confirm=False)[0] for _ in range(IN_FLIGHT)][-1]
+        skipped = 0
+        while skipped <= 5:  # on a busy machine the game may need several such breaks to get ahead
+            number = quick.picture()[0]["number"]
+            quick.until(lambda facts, number=number: facts["number"] >= number + 10)  # type: ignore[misc]
+            with pytest.raises(TimeoutError):
+                slow.socket.recv(0)  # nothing more came meanwhile
+            slow.confirm(last["picture"])
+            first, *_, new_last = [slow.picture(confirm=False)[0] for _ in range(IN_FLIGHT)]
+            skipped, last = first["number"] - last["number"], new_last
 
 
 def test_a_picture_number_that_was_never_sent_helps_nobody(port: int) -> None:
@@ -338,10 +343,13 @@ def test_oversized_and_foreign_messages_end_the_connection(port: int) -> None:
     assert closing_code(port, b"\x01\x02") == 1003
 
 
-def test_a_flood_ends_the_connection_and_the_other_page_plays_on(port: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_flood_ends_the_connection_and_the_other_page_plays_on(
+    port: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acvp.play.connection.MOST_MESSAGES", 50)  # in a second, which a busy machine manages too
     with Client(port) as other:
         before = other.until(lambda facts: facts["number"] > 1)["number"]
-        assert closing_code(port, *['{"do":"hold","action":1}'] * (3 * MOST_MESSAGES)) == 1008
+        assert closing_code(port, *['{"do":"hold","action":1}'] * 5000) == 1008
         assert other.until(lambda facts: facts["number"] > before + 3)
     assert "Traceback" not in capfd.readouterr().err
 

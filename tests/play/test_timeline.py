@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,13 +17,13 @@ def everything(timeline: Timeline[int]) -> list[int]:
     return found
 
 
-def test_the_newest_are_all_kept_and_older_ones_thinned() -> None:
+@pytest.mark.parametrize("count", [1, RECENT, RECENT + 1, 96, 97, 98, 99, 100])
+def test_the_newest_are_all_kept_and_older_ones_thinned(count: int) -> None:
     timeline: Timeline[int] = Timeline(10**9)
-    for number in range(100):
+    for number in range(count):
         timeline.push(number, 1)
-    found = everything(timeline)
-    assert found[:RECENT] == list(range(99, 99 - RECENT, -1))
-    assert found[RECENT:] == list(range(80, -1, -EVERY))
+    numbers = range(count - 1, -1, -1)
+    assert everything(timeline) == [*numbers[:RECENT], *(n for n in numbers[RECENT:] if n % EVERY == 0)]
 
 
 @given(st.lists(st.integers(1, 50), max_size=100), st.integers(1, 200))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.errors import UserError
-from acvp.play.commands import COMMANDS, Note, parse
+from acvp.play.commands import COMMANDS, LARGEST_NUMBER, Note, parse
 from acvp.play.session import Session
 from acvp.play.wire import FrameStream, PictureStream, facts, grid_message
 from tests.play.dreamers import NOOP, UP, play_on, session
@@ -40,6 +40,16 @@ def test_frames_arrive_as_they_were_sent(kinds: list[tuple[str, int]]) -> None:
             frame = choice[draw.integers(0, len(choice), size)]
         header, data = stream.encode(frame)
         assert np.array_equal(reader.read(header, data), frame)
+
+
+def test_a_changed_pixel_arrives_as_it_was_sent() -> None:
+    """To larger and to smaller values: what the page gets is no plain difference."""
+    stream, reader = FrameStream(), Frames()
+    frame = np.arange(30, dtype=np.uint8).reshape(5, 6, 1)
+    for at, value in (((0, 0), 200), ((4, 5), 3), ((0, 0), 7), ((2, 2), 255)):
+        assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
+        frame[at] = value
+    assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
 
 
 def test_few_colours_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
@@ -89,6 +99,10 @@ def test_the_grid_holds_every_action() -> None:
         '{"do": "hold"}', "\ud800",
         '{"do": "hold", "action": "1"}', '{"do": "hold", "action": true}', '{"do": "hold", "action": 1.0}',
         '{"do": "hold", "action": 1, "more": 2}', '{"do": "fps", "fps": NaN}', '{"do": "fps", "fps": 1e999}',
+        '{"do": "fps", "fps": ' + "9" * 400 + "}", '{"do": "fps", "fps": -' + "9" * 400 + "}",
+        '{"do": "fps", "fps": -Infinity}', '{"do": "fps", "fps": 1e300}', '{"do": "fps", "fps": "15"}',
+        '{"do": "fps", "fps": ' + "9" * 5000 + "}", '{"do": "hold", "action": ' + "9" * 400 + "}",
+        '{"do": "scrub", "episode": 0, "frame": -' + "9" * 400 + "}", '{"do": "every_action", "steps": 1e400}',
         '{"do": "pause", "on": 1}', '{"do": "switch", "name": ["still"]}', "[" * 500, '{"do":"step"}' + " " * 1100,
     ],
 )  # fmt: skip
@@ -104,6 +118,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.text()
     | st.dictionaries(st.sampled_from(["do", "action", "name", "x"]), json_values | st.sampled_from([*COMMANDS]))
@@ -119,9 +134,9 @@ def test_whatever_comes_is_a_command_or_a_mistake(message: object) -> None:
 
 
 FIELDS: dict[type, st.SearchStrategy[Any]] = {
-    int: st.integers(-2, 300) | st.integers(),
+    int: st.integers(-2, 300) | st.integers(-LARGEST_NUMBER, LARGEST_NUMBER),
     bool: st.booleans(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    float: st.floats(-LARGEST_NUMBER, LARGEST_NUMBER),
     str: st.sampled_from(["still", "net", "gray", "copy-last-frame", "mp4", "gif", "x"]),
 }
 any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"]).flatmap(
@@ -131,6 +146,7 @@ any_command = st.sampled_from([name for name in COMMANDS if name != "end_clip"])
 )
 
 
+@pytest.mark.slow
 @given(st.lists(any_command, max_size=25))
 @settings(max_examples=40)
 def test_no_order_of_commands_breaks_a_session(

@@ -91,6 +91,7 @@ def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer_store(tmp_path / "short", [3] * 10 + [60] * 10)
     assert main([*SMOKE, "--data", str(tmp_path / "short"), "--run", str(tmp_path / "run")]) == 0
@@ -108,8 +109,8 @@ def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--accumulate", "3"], "--accumulate 3 cannot share evenly"),
         (["--accumulate", "0"], "--accumulate 0: at least 1"),
         (["--minutes", "0"], "--minutes 0: more than 0"),
-        (["--test-fraction", "1"], "test fraction 1.0"),
-        (["--seed", "-1"], "--seed -1: 0 or more"),
+        (["--test-fraction", "1"], "--test-fraction 1: more than 0 and less than 1"),
+        (["--seed", "-1"], "--seed -1: at least 0"),
     ],
 )
 def test_wrong_options(
@@ -126,6 +127,7 @@ def test_folders_that_are_not_runs(store: EpisodeStore, tmp_path: Path, capsys: 
     assert "no such folder" in complaint(capsys, "--data", tmp_path / "nowhere", "--run", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None:
     """Promise 15."""
     folder = tmp_path / "run"

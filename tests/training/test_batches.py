@@ -38,3 +38,23 @@ def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypat
     recipe = small_recipe()
     data = TrainingData(store, recipe)
     assert data.emphases(data.windows(recipe.phases[0]), recipe.phases[0]) == ()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_held_out_windows_are_of_the_test_part(store: EpisodeStore, seed: int) -> None:
+    data = TrainingData(store, small_recipe(seed=seed))
+    batch, horizons = data.held_out()
+    assert not set(data.held_out_episodes) & {entry.number for entry in data.train.entries}
+    assert batch.palette is not None
+    tested = [data.test[k].frames() for k in range(len(data.test))]
+    length = 11 + max(horizons)
+    legal = {episode[s : s + length].tobytes() for episode in tested for s in range(len(episode) - length + 1)}
+    assert all(batch.palette[window].tobytes() in legal for window in batch.frames)
+
+
+def test_the_mean_image_is_of_the_training_part_alone(store: EpisodeStore) -> None:
+    data = TrainingData(store, small_recipe())
+    train = np.concatenate([data.train[k].frames() for k in range(len(data.train))])
+    every = np.concatenate([episode.frames() for episode in store])
+    np.testing.assert_allclose(data.mean(), train.mean(0), rtol=1e-5)
+    assert np.abs(train.mean(0) - every.mean(0)).max() > 0.1

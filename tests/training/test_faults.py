@@ -95,6 +95,7 @@ def killed(store: EpisodeStore, folder: Path, reported: Path, trap: Trap | None,
         os.close(descriptor)
 
 
+@pytest.mark.slow
 @counted("1 a checkpoint survives kills at 8 points of a save", quick=8, full=200)
 def test_aimed_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_killed: bytes) -> None:
     def kill_once(i: int, rng: np.random.Generator) -> None:
@@ -110,6 +111,7 @@ def test_aimed_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_
     trials.run(kill_once)
 
 
+@pytest.mark.slow
 @counted("1 a checkpoint survives kills at random moments", quick=3, full=100)
 def test_random_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_killed: bytes) -> None:
     began = time.monotonic()
@@ -135,6 +137,7 @@ FULL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", FULL, ids=lambda trap: f"{trap.operation} {trap.share:.0%} {Path(trap.name).name}")
 def test_a_full_disk_destroys_nothing(
     store: EpisodeStore, tmp_path: Path, never_killed: bytes, monkeypatch: pytest.MonkeyPatch, trap: Trap
@@ -209,6 +212,7 @@ PLACES: dict[str, Spoil] = {
 }
 
 
+@pytest.mark.slow
 @counted("7 divergence stops before the update", quick=10, full=50)
 def test_divergence_stops_before_the_update(
     trials: Trials, store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -21,6 +23,7 @@ from acvp.models.possible import packed
 from acvp.presets import make_recipe
 from acvp.training.batches import TrainingData
 from acvp.training.config import TrainConfig
+from acvp.training.heldout import HeldOut
 from acvp.training.recipe import Recipe
 from acvp.training.trainer import Trainer
 from tests.training.small import SMALL_TOY, run
@@ -42,6 +45,7 @@ def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
     return replace(made, phases=phases, evaluate_every=10_000)
 
 
+@pytest.mark.slow
 def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
     assert run(store, recipe(store, 900, 50), tmp_path / "run", save_minutes=99).exit_code == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
@@ -62,6 +66,21 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
     assert wrong < 0.4 * copied
 
 
+def test_it_is_compared_with_copying_by_wrong_pixels(store: EpisodeStore, tmp_path: Path) -> None:
+    text = io.StringIO()
+    assert run(store, recipe(store, 2, 2), tmp_path / "run", text, save_minutes=99).exit_code == 0
+    said = [line for line in text.getvalue().splitlines() if line.startswith(("1-step: ", "10-step: "))]
+    assert len(said) == 2
+    assert all("copying the last frame (wrong pixels " in line for line in said)
+    data = TrainingData(store, recipe(store, 2, 2))
+    windows, horizons = data.test_windows()
+    held_out, predictor = HeldOut(windows.batch(np.arange(0, 40, 5)), horizons), acvp.load(tmp_path / "run")
+    report = held_out.measure(predictor)
+    for horizon, errors in held_out.errors_by_window(predictor).items():
+        assert errors.mean(0).tolist() == pytest.approx([report.wrong[horizon], report.copy_wrong[horizon]])
+
+
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:
     weights = []
     for name in ("a", "b"):
@@ -70,6 +89,7 @@ def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Pat
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+@pytest.mark.slow
 def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> None:
     made = recipe(store, 2, 1)
     data = TrainingData(store, made)
@@ -90,6 +110,7 @@ def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> N
     assert predictor.possible is None
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_the_same_places(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +136,7 @@ def test_a_stopped_run_goes_on_with_the_same_places(
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
     gray = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
     assert TrainingData(store, gray).places([(0,)]) is None

@@ -21,6 +21,7 @@ from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import ConfigError, FeedforwardPredictor, Predictor, RecurrentPredictor
 from acvp.models.files import config_file
+from acvp.runs import peak_memory_bytes
 from acvp.training.snapshot import from_checkpoint
 from tests.faults import Trials, counted
 from tests.training.small import SMALL_TOY, in_a_child, run, small_recipe
@@ -111,7 +112,7 @@ def refuses(load: Callable[[], object]) -> bool:
     """Whether loading raises our own error, within limits of memory and time, in a process of its own."""
 
     def work() -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        used = peak_memory_bytes() or 0
         size = int(Path("/proc/self/statm").read_text().split()[0]) * 4096
         resource.setrlimit(resource.RLIMIT_AS, (max(used, size) + MEMORY,) * 2)
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS,) * 2)

@@ -40,6 +40,7 @@ def test_the_recipe_uses_all_three_ends(store: EpisodeStore, tmp_path: Path, tra
     assert "finished at step 18" in text.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "stops"),
     [
@@ -102,6 +103,7 @@ ITEMS: dict[str, tuple[int, Callable[[Restored], None]]] = {
 """What is dropped, and after which step."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", ITEMS)
 def test_every_saved_item_matters(
     store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, item: str
@@ -124,6 +126,7 @@ def test_every_saved_item_matters(
     assert trace.moments != whole
 
 
+@pytest.mark.slow
 @counted("2 resume is bit-identical for the next 200 updates", quick=1, full=10)
 def test_resume_at_many_points(
     trials: Trials, store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +152,7 @@ def test_resume_at_many_points(
     trials.run(stop_and_go)
 
 
+@pytest.mark.slow
 def test_same_seed_same_files(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     """Promise 14."""
     for name in ("a", "b"):

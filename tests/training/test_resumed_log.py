@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from acvp.checkpoint import save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.runs import RunFolder
 from acvp.training import log, session, trainer
@@ -63,7 +64,7 @@ def die_at_save(nth: int) -> Callable[[pytest.MonkeyPatch], None]:
     """Die when the checkpoint is about to be written for the n-th time: its lines are in the log already."""
 
     def arm(patch: pytest.MonkeyPatch) -> None:
-        real, saves = trainer.save_checkpoint, []
+        real, saves = save_checkpoint, []
 
         def save(*arguments: Any, **options: Any) -> Path:
             saves.append(1)

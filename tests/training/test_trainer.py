@@ -31,7 +31,7 @@ from acvp.training.heldout import HeldOut
 from acvp.training.objective import objective
 from acvp.training.optimisers import OptimiserConfig
 from acvp.training.recipe import Recipe, completed
-from tests.faults import ROOT
+from tests.faults import PATIENCE, ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 
 
@@ -73,6 +73,7 @@ def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
     return {"error": last["error"]["1"], "copy-last-frame": last["copy_last"]["1"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", LEARN)
 def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], model: str) -> None:
     bound = 0.8 if model == "no-action" else 0.55  # it cannot know where the controlled object goes
@@ -139,6 +140,8 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
         assert report.copy_last[horizon] == pytest.approx(float(copied), rel=1e-5)
         mse = (pixels[:, 10 + horizon] - data.mean()).square().mean()
         assert report.mse[horizon] == pytest.approx(float(mse), rel=1e-5)
+    every_step = truth[:, 11:].square().sum() / 4 / max(horizons)
+    assert report.score == pytest.approx(float(every_step), rel=1e-5)
     assert report.strip.shape == (2 * 16, 5 * 16, 3)
 
 
@@ -195,6 +198,7 @@ def assert_close(one: Path, other: Path) -> None:
         torch.testing.assert_close(first[name], second[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])
 def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path, model: str) -> None:
     """The recurrent network too: its gate clip must see the joined batch's scale in every process."""
@@ -205,12 +209,16 @@ def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path,
     program = ["-m", "tests.training.sharing", model, str(store.path), str(tmp_path / "two"), devices]
     command = [sys.executable, *torchrun, *program]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     assert "two processes" in done.stdout
     assert_close(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.slow
+@pytest.mark.load
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
@@ -220,7 +228,7 @@ def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: si
     while process.poll() is None and not metrics(folder, "train"):
         time.sleep(0.05)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
     assert f"stopped by {number.name} at step " in errors
     assert "Traceback" not in errors

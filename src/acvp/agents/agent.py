@@ -19,6 +19,7 @@ from acvp.agents.about import AgentAbout, AgentError
 from acvp.agents.files import LAST_WRITTEN, WANTED, agent_files, agent_from_files
 from acvp.agents.network import SIDE, ValueNetwork
 from acvp.durable import make_folder, write_atomic
+from acvp.reading import read_file
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 """Agents that come with the package, a folder each."""
@@ -80,11 +81,11 @@ class Agent:
 
 def load_agent(name_or_path: str | Path) -> Agent:
     """Return an agent of the package by its name, or the one in a folder (an agent's or a run's)."""
-    folder = _folder(name_or_path)
+    folder, within = _folder(name_or_path)
     files = {}
     for name in WANTED:
         try:
-            files[name] = (folder / name).read_bytes()
+            files[name] = read_file(folder / name, within)
         except OSError as error:
             raise AgentError(f"{folder} holds no whole agent: {name} cannot be read ({error.strerror})") from error
     try:
@@ -105,12 +106,12 @@ def packaged_agents() -> list[str]:
     return sorted(path.name for path in PRETRAINED.glob("*") if path.is_dir())
 
 
-def _folder(name_or_path: str | Path) -> Path:
-    """Return where an agent is."""
+def _folder(name_or_path: str | Path) -> tuple[Path, Path]:
+    """Return where an agent is, and the folder that none of its files may lie outside of."""
     path, known = Path(name_or_path), packaged_agents()
     if str(name_or_path) in known:
-        return PRETRAINED / str(name_or_path)
+        return PRETRAINED / str(name_or_path), PRETRAINED
     if not path.is_dir():
         names = f"the package has {', '.join(known)}" if known else "the package has none"
         raise AgentError(f"unknown agent {str(name_or_path)!r}: {names}; or give the folder of an agent or of a run")
-    return path / OF_A_RUN if (path / OF_A_RUN).is_dir() else path
+    return (path / OF_A_RUN if (path / OF_A_RUN).is_dir() else path), path

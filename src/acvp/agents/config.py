@@ -10,10 +10,21 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from acvp.errors import UserError
+from acvp.options import (
+    AT_ONCE,
+    LONGEST,
+    MAX_MINUTES,
+    require,
+    require_above_zero,
+    require_probability,
+    require_seed,
+)
 
 AgentPreset = Literal["paper", "cpu", "smoke"]
 ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+MAX_REPLAY = 10**8
+"""Transitions; 700 GB."""
 
 
 def require_stable_baselines3() -> None:
@@ -73,14 +84,14 @@ class AgentTrainConfig:
     """Module to import first, for the ids that it registers with Gymnasium."""
 
     def __post_init__(self) -> None:
-        for name in ("minutes", "decisions", "games", "replay"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UserError(f"--{name} {value:g}: more than 0")
-        if self.save_minutes < 0:
-            raise UserError(f"--save-minutes {self.save_minutes:g}: 0 or more")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require_above_zero(MAX_MINUTES, minutes=self.minutes)
+        require(0, MAX_MINUTES, save_minutes=self.save_minutes)
+        require(1, LONGEST, decisions=self.decisions, max_steps=self.max_steps)
+        require(1, AT_ONCE, games=self.games)
+        require(1, MAX_REPLAY, replay=self.replay)
+        require(1, look_ahead=self.look_ahead)
+        require(0, delta=self.delta)
+        require_seed(self.seed)
         if (self.exploration == "informed-model") != (self.predictor is not None):
             raise UserError("--exploration informed-model and --predictor belong together: give both or none")
         if (self.imagined is None) != (self.store is None):
@@ -113,6 +124,9 @@ class AgentEvaluateConfig:
     """Decisions after which a play is cut off: five minutes of Atari; None: the game's own limit."""
     at_once: int = 16
     """Plays at the same time; the scores do not depend on it but for rounding."""
+    references: bool = True
+    """Also play the best constant action (each action in turn, held throughout) and at random, in the same episodes:
+    with A actions as many episodes again, A + 1 times, of the emulator alone."""
     out: Path | None = None
     """Folder for agent-evaluation.json and the video; None: only tell."""
     video: bool = False
@@ -121,13 +135,11 @@ class AgentEvaluateConfig:
     """Module to import first, where the game comes from one."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
-        for name in ("plays", "at_once"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require_probability(epsilon=self.epsilon)
+        require(1, plays=self.plays)
+        require(1, AT_ONCE, at_once=self.at_once)
+        require(1, LONGEST, max_steps=self.max_steps)
+        require_seed(self.seed)
         if self.video and self.out is None:
             raise UserError("--video: say where to with --out")
 
@@ -156,6 +168,8 @@ class AgentCompareConfig:
     """Folders of runs of one game, trained with the same --decisions: strategies of exploration, several seeds each."""
     out: Path
     """Folder for learning.json and plots/."""
+    references: bool = True
+    """Also show the best constant action and random play; they are played where a run's folder does not have them."""
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress
+from rich.text import Text
 
 from acvp.runs import clock
+from acvp.terminal import PlainColumn, visible
 
 LINE_SECONDS = 30.0
 
@@ -19,7 +21,7 @@ class Display:
 
     def __init__(self, console: Console) -> None:
         self._console, self._live = console, console.is_terminal
-        columns = (TextColumn("learning"), BarColumn(), TextColumn("{task.fields[text]}"))
+        columns = (PlainColumn("learning"), BarColumn(), PlainColumn("{task.fields[text]}"))
         self._bar = Progress(*columns, console=console, transient=True, disable=not self._live)
         self._task = self._bar.add_task("learning", total=1.0, text="")
         self._said = time.monotonic()
@@ -35,7 +37,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, markup=False)
+        self._console.print(Text(visible(text)))
 
     def show(self, progress: float, decisions: int, seconds: float, score: float | None, epsilon: float) -> None:
         """Tell how far the run is, from 0 to 1; `score` is the mean of the last plays."""

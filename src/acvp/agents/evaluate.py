@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import resource
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,13 +13,16 @@ from typing import Any
 
 from acvp import __version__
 from acvp.agents.agent import Agent, load_agent
+from acvp.agents.averages import with_error
 from acvp.agents.config import AgentEvaluateConfig
+from acvp.agents.paper import paper_score
 from acvp.agents.play import Play, Progress, Scores, play_games
+from acvp.agents.references import References, constant_label, play_references
 from acvp.checkpoint import to_bytes
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
 from acvp.result_cache import ResultCache, unfinished_results
-from acvp.runs import provenance
+from acvp.runs import peak_memory_mb, provenance
 from acvp.seeding import generator
 from acvp.video import Picture, encode_mp4, require_encoder
 
@@ -36,15 +37,18 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
         require_encoder()
     agent, started = load_agent(config.agent), time.monotonic()
     env_id = config.env_id or agent.about.env_id
-    options = {"max_steps": config.max_steps, "import_module": config.import_module}
+    game_options = {"max_steps": config.max_steps, "import_module": config.import_module}
     with ExitStack() as stack:
-        games = [stack.enter_context(make_game(env_id, **options))]  # type: ignore[arg-type]
+        games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
         agent.check_actions(games[0].action_meanings, games[0].env_id)
         for _ in range(min(config.plays, config.at_once) - 1):
-            games.append(stack.enter_context(make_game(env_id, **options)))  # type: ignore[arg-type]
+            games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]
         results = None if config.out is None else stack.enter_context(unfinished_results(config.out / PARTS_NAME))
         scores = _play(config, agent, games, results, progress)
-        body = describe(config, agent, games[0], scores) | {"seconds": round(time.monotonic() - started, 1)}
+        body = describe(config, agent, games[0], scores)
+        if config.references:
+            body["references"] = _references(config, games, results, progress)
+        body["seconds"] = round(time.monotonic() - started, 1)
         if config.out is not None:
             if config.video:
                 write_atomic(config.out / VIDEO_NAME, encode_mp4(film(games[0], middle(scores))))
@@ -76,13 +80,25 @@ def _play(
     return Scores(tuple(plays))
 
 
+def _references(
+    config: AgentEvaluateConfig, games: Sequence[Game], results: ResultCache | None, progress: Progress
+) -> References:
+    """Return the best constant action and random play in the same episodes, kept when they are over."""
+    options: dict[str, Any] = {"plays": config.plays, "epsilon": config.epsilon, "seed": config.seed}
+    which = {"references": options, "game": games[0].env_id, "settings": games[0].settings, "version": __version__}
+
+    def measure() -> References:
+        return play_references(games, **options, progress=progress)
+
+    return measure() if results is None else results.part(which, measure)
+
+
 def _show(progress: Progress, before: int, plays: int, done: int, total: int) -> None:
     progress(before + done, plays)
 
 
 def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scores) -> dict[str, Any]:
     """Return the result with what it needs to be understood and repeated."""
-    unit = 1 if sys.platform == "darwin" else 1024
     return {
         "what": "score of an agent: mean over plays, with the standard error of the mean",
         "agent": config.agent,
@@ -96,9 +112,22 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "standard_error": scores.standard_error,
         "scores": [play.score for play in scores.plays],
         "decisions": [len(play.actions) for play in scores.plays],
+        "paper": paper_score(game.env_id),
         "provenance": provenance(),
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20),
+        "peak_memory_mb": peak_memory_mb(),
     }
+
+
+def score_lines(body: dict[str, Any]) -> list[str]:
+    """Return the score, what it has to beat, and the paper's, a line each."""
+    rows = {"agent": body}
+    if references := body.get("references"):
+        rows |= {constant_label(references["constant"]): references["constant"], "random": references["random"]}
+    if body["paper"]:
+        rows["paper's DQN"] = body["paper"]
+    plays = f"{body['plays']} play{'s' * (body['plays'] != 1)}"
+    heading = f"{body['env_id']}, {plays}, ε = {body['epsilon']:g}: score"
+    return [heading, *(f"  {name}: {with_error(row['mean'], row['standard_error'])}" for name, row in rows.items())]
 
 
 def middle(scores: Scores) -> Play:

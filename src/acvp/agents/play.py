@@ -7,17 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.agent import Agent
+from acvp.agents.averages import standard_error, with_error
 from acvp.agents.observation import Eye, Stacks
 from acvp.envs import Game
 from acvp.seeding import derived_seed, generator
 
 Progress = Callable[[int, int], None]
 """Called with the plays that are over and all plays."""
+
+
+class Player(Protocol):
+    """Who plays, such as an Agent."""
+
+    @property
+    def actions(self) -> int: ...
+    def act(self, frames: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Return the best actions (B,) for frames (B, 4, 84, 84), oldest first."""
+
+
+@dataclass(frozen=True)
+class HeldAction:
+    """Chooses one action throughout, whatever it sees; with ε = 1 it is random play."""
+
+    action: int
+    actions: int
+    """How many there are."""
+    stack: int = 1
+
+    def act(self, frames: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Return the action (B,) for each play."""
+        return np.full(len(frames), self.action, np.int64)
 
 
 @dataclass
@@ -45,17 +69,17 @@ class Scores:
         return float(np.mean([play.score for play in self.plays]))
 
     @property
-    def standard_error(self) -> float:
-        """Standard error of the mean; 0 of a single play."""
-        scores = [play.score for play in self.plays]
-        return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else 0.0
+    def standard_error(self) -> float | None:
+        """Standard error of the mean; None for a single play."""
+        return standard_error([play.score for play in self.plays])
 
     def __str__(self) -> str:
-        return f"{self.mean:,.1f} ± {self.standard_error:,.1f} ({len(self.plays)} plays)"
+        count = len(self.plays)
+        return f"{with_error(self.mean, self.standard_error)} ({count} play{'s' * (count != 1)})"
 
 
 def play_games(
-    agent: Agent,
+    agent: Player,
     games: Sequence[Game],
     *,
     plays: int,
@@ -68,7 +92,7 @@ def play_games(
 
     `first` is the number of the first play: what a play comes to follows from its number and the seed.
     """
-    hall = _Hall(games, iter(range(first, first + plays)), seed)
+    hall = _Hall(games, iter(range(first, first + plays)), seed, blind=isinstance(agent, HeldAction))
     while hall.under_way:
         chosen = agent.act(hall.observations())
         for (place, play), best in zip(list(hall.under_way.items()), chosen, strict=True):
@@ -81,8 +105,9 @@ def play_games(
 class _Hall:
     """Games, and the plays that run in them."""
 
-    def __init__(self, games: Sequence[Game], numbers: Iterator[int], seed: int) -> None:
-        self._games, self._numbers, self._seed = games, numbers, seed
+    def __init__(self, games: Sequence[Game], numbers: Iterator[int], seed: int, *, blind: bool) -> None:
+        """Run the games; a player that is `blind` is shown nothing, which saves time."""
+        self._games, self._numbers, self._seed, self._blind = games, numbers, seed, blind
         self._eye, self._stacks = Eye(), Stacks(len(games))
         self.under_way: dict[int, Play] = {}
         self.over: list[Play] = []
@@ -99,7 +124,8 @@ class _Hall:
         frame, reward, terminated, truncated = game.step(action)
         play.score += reward
         play.actions.append(action)
-        self._stacks.push(place, self._eye.look(game, frame))
+        if not self._blind:
+            self._stacks.push(place, self._eye.look(game, frame))
         if terminated or truncated:
             self.over.append(self.under_way.pop(place))
             self._begin(place)
@@ -110,4 +136,6 @@ class _Hall:
             key, game = (self._seed, number), self._games[place]
             play = Play(number, derived_seed("agent's play", *key), generator("agent's play", *key))
             self.under_way[place] = play
-            self._stacks.begin(place, self._eye.look(game, game.reset(play.seed)))
+            first = game.reset(play.seed)
+            if not self._blind:
+                self._stacks.begin(place, self._eye.look(game, first))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +18,15 @@ from acvp.agents.dqn import AcvpDqn, DivergedError
 from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
 from acvp.agents.log import AgentLog
 from acvp.agents.network import SIDE
+from acvp.agents.references import (
+    EVALUATION_STEPS,
+    References,
+    described,
+    evaluation_seed,
+    keep_references,
+    kept_references,
+    play_references,
+)
 from acvp.agents.settings import DqnSettings, make_settings
 from acvp.agents.snapshot import Position, kept_agent, restore
 from acvp.agents.trainer import AgentTrainer
@@ -27,12 +35,11 @@ from acvp.checkpoint import forget_after, newest_good
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.models import keep_freed_memory
+from acvp.progress import err
 from acvp.runs import RunFolder, default_path, differences
 from acvp.stopping import StoppedError, stop_signals
 
 EXIT_DONE, EXIT_DIVERGED = 0, 1
-EVALUATION_STEPS = 4_500
-"""Decisions after which a play of the learning curve is cut off: five minutes of Atari."""
 AT_ONCE = 8
 """Plays of the learning curve at the same time."""
 
@@ -64,7 +71,7 @@ def train_agent(
     """
     keep_freed_memory()
     settings = make_settings(config)
-    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
         exploration = (make_exploration or _built_in(settings, config.seed))(env)
@@ -90,18 +97,41 @@ def _fit(trainer: AgentTrainer) -> int:
         if trainer.progress < 1.0:
             _announce(trainer)
         trainer.fit()
+        _finish(trainer, _references(trainer))
     except DivergedError as error:
         display.say(f"acvp: {error}; the last checkpoint is untouched")
         return EXIT_DIVERGED
     except StoppedError as stopped:
         display.say(f"acvp: stopped by {stopped} at decision {trainer.decisions:,} and saved; the same command goes on")
         return stopped.exit_code
-    _finish(trainer)
     display.say(f"finished at decision {trainer.decisions:,}: {run.path / OF_A_RUN}")
     return EXIT_DONE
 
 
-def _finish(trainer: AgentTrainer) -> None:
+def _references(trainer: AgentTrainer) -> References:
+    """Return what the best constant action and random play score in the episodes of the curve's last point.
+
+    They are played once, when learning is over, and kept in the run's folder. A stop before they are done is one of
+    the run, which the same command finishes.
+    """
+    settings, run, stop = trainer.settings, trainer.run, trainer.stop
+    seed = evaluation_seed(trainer.options.seed, settings.evaluations)
+    options: dict[str, Any] = {"plays": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
+    if (known := kept_references(run.path, options)) is not None:
+        return known
+
+    def look_after(done: int, total: int) -> None:
+        if stop.number:
+            raise StoppedError(stop.number)
+
+    look_after(0, 0)
+    references = play_references(trainer.games, **options, progress=look_after)
+    keep_references(run.path, options, references)
+    trainer.display.say(f"in the episodes of the last score: {described(references)}")
+    return references
+
+
+def _finish(trainer: AgentTrainer, references: References) -> None:
     """Tell in the finished agent's card how long the whole run was, and draw the learning curve."""
     folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
     agent = load_agent(folder)
@@ -109,7 +139,7 @@ def _finish(trainer: AgentTrainer) -> None:
     training = f"{trainer.about().training}; {which} of {settings.evaluations + 1} points of the learning curve"
     agent.about = replace(agent.about, training=training)
     agent.save(folder)
-    write_curve(trainer.run, folder, agent.about)
+    write_curve(trainer.run, folder, agent.about, references)
 
 
 def _announce(trainer: AgentTrainer) -> None:

@@ -32,6 +32,7 @@ from acvp.checkpoint import (
     to_bytes,
     to_tensors,
 )
+from acvp.reading import read_file
 
 T = TypeVar("T")
 
@@ -74,8 +75,15 @@ def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, agent: Path, *, 
         arrays |= {f"games.{number}": np.frombuffer(moment, np.uint8) for number, moment in enumerate(env.save())}
         arrays["stacks.frames"] = env.stacks.frames
     files = {STATE_NAME: json.dumps(state, indent=1).encode(), TENSORS_NAME: to_bytes(tensors | _tensors(arrays))}
-    files |= {f"{AGENT_PREFIX}{path.name}": path.read_bytes() for path in agent.glob("[!.]*")}
+    files |= {f"{AGENT_PREFIX}{path.name}": _read(path, agent.parent) for path in agent.glob("[!.]*")}
     return files | ({REPLAY_NAME: to_bytes(_tensors(replay_arrays(dqn.replay_buffer)))} if replay else {})
+
+
+def _read(file: Path, run: Path) -> bytes:
+    try:
+        return read_file(file, run)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be kept in the checkpoint ({error.strerror}); move it away") from error
 
 
 def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:

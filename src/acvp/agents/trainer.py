@@ -20,12 +20,12 @@ from acvp.agents.display import Display
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.log import AgentLog
 from acvp.agents.play import play_games
+from acvp.agents.references import evaluation_seed
 from acvp.agents.snapshot import Position, to_files
 from acvp.agents.vector import PlayVecEnv
 from acvp.checkpoint import prune, save_checkpoint
 from acvp.envs import Game
 from acvp.runs import RunFolder, clock, provenance
-from acvp.seeding import derived_seed
 from acvp.stopping import StoppedError, StopRequest
 
 ENDLESS = sys.maxsize // 2
@@ -140,13 +140,13 @@ class AgentTrainer:
             self.games,
             plays=settings.evaluate_plays,
             epsilon=settings.evaluate_epsilon,
-            seed=derived_seed("evaluation", self.options.seed, position.evaluations),
+            seed=evaluation_seed(self.options.seed, position.evaluations),
         )
         position.evaluations += 1
         self._ticked = time.monotonic()  # evaluations are not part of the budget
         self.log.evaluation(self.decisions, dqn._n_updates, position.seconds, scores, epsilon=settings.evaluate_epsilon)
         self.display.say(f"{self.decisions:,} decisions, {clock(position.seconds)}: score {scores}")
-        sure = scores.mean - scores.standard_error  # a lucky play raises the mean, and its error too
+        sure = scores.mean - (scores.standard_error or 0.0)  # a lucky play raises the mean, and its error too
         if self.options.imagined or position.best is None or sure >= position.best:
             position.best = sure
             agent.about = replace(agent.about, score=f"{scores} at ε = {settings.evaluate_epsilon:g} while it learned")

@@ -10,7 +10,8 @@ from typing import Annotated, NamedTuple
 from tyro.conf import arg
 
 from acvp.errors import UserError
-from acvp.evaluation.config import Device, require
+from acvp.evaluation.config import Device
+from acvp.options import require, require_seed, require_share
 
 
 class At(NamedTuple):
@@ -54,9 +55,8 @@ class AnalyzeConfig:
     def __post_init__(self) -> None:
         require(2, states=self.states)
         require(1, steps=self.steps, examples=self.examples)
-        require(0, seed=self.seed)
-        if not 0 < self.variance_share < 1:
-            raise UserError(f"--variance-share {self.variance_share:g}: more than 0 and less than 1")
+        require_seed(self.seed)
+        require_share(variance_share=self.variance_share)
         self.moments()
 
     def moments(self) -> list[At]:

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from acvp.analysis.factors import action_layers, all_factors, with_only
-from acvp.analysis.halves import REGIONS, Mask, explain, high_variance, variance_curve
+from acvp.analysis.halves import REGIONS, Mask, explain, high_variance, untrained_share, variance_curve
 from acvp.analysis.pictures import grid
 from acvp.analysis.scenes import Scenes, object_regions, predict_next, read_scenes
 from acvp.analysis.study import Part, Study
@@ -54,6 +54,7 @@ def controlled(study: Study, progress: Progress) -> Part:
     body = {
         "factors": len(factors),
         "share_of_factors": float(high.mean()),
+        "share_of_factors_untrained": untrained_share(study.subject.predictor, study.config.variance_share),
         "share_of_variance": float(factors[high].var(1).sum() / factors.var(1).sum()),
         "variance_curve": numbers(variance_curve(factors)),
     }

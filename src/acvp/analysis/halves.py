@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.analysis.factors import Factors
+from acvp.analysis.factors import Factors, all_factors
 from acvp.analysis.scenes import Scenes
 from acvp.errors import UserError
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.tally import Bootstrap, Curve, Tally
+from acvp.models import Predictor, build_predictor
 
 Mask = NDArray[np.bool_]  # (F,), or (S, h, w)
 REGIONS = ("object", "elsewhere")
@@ -32,6 +33,16 @@ def high_variance(factors: Factors, share: float) -> Mask:
     high = np.zeros(len(factors), np.bool_)
     high[order[: int(np.searchsorted(held, share)) + 1]] = True
     return high
+
+
+def untrained_share(predictor: Predictor, share: float) -> float | None:
+    """Return the share of factors that `high_variance` chooses in the same network before training.
+
+    The reference for the share of a trained network: random weights spread their variance over many factors, the more
+    actions the more evenly. None where no factor varies before training.
+    """
+    factors = all_factors(build_predictor(predictor.config))  # type: ignore[arg-type]
+    return float(high_variance(factors, share).mean()) if factors.var(1).any() else None
 
 
 def variance_curve(factors: Factors, points: int = 101) -> NDArray[np.float64]:

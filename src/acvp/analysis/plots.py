@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from acvp.analysis.movements import label, ordered, parse
+from acvp.analysis.tables import factor_share
 from acvp.evaluation.plots import LIGHT, RUN_COLORS, caption, style
 from acvp.evaluation.subjects import MEAN_FRAME
 
@@ -78,8 +79,8 @@ def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
     figure = Figure(figsize=(8.2 if measured else 4.1, 3.5), facecolor=colors["paper"])
     _variances(figure.add_subplot(1, 2 if measured else 1, 1), split, colors)
     text = (
-        f"Left: variance over actions held by the factors of highest variance; {split['share_of_factors']:.0%} of "
-        f"{split['factors']:,} factors hold {split['share_of_variance']:.0%}."
+        f"Left: variance over actions held by the factors of highest variance; of {split['factors']:,} factors, "
+        f"{factor_share(split)} hold {split['share_of_variance']:.0%} of the variance."
     )
     if measured:
         _explained(figure.add_subplot(1, 2, 2), split, colors)

@@ -32,8 +32,15 @@ def _explained(part: Mapping[str, Any]) -> TextTable | None:
     if "explained" not in part:
         return None
     rows = [(name, banded(curve, 0), banded(curve, 1)) for name, curve in part["explained"].items()]
-    title = f"Share of the true change explained, 95 % band; Action: {part['share_of_factors']:.0%} of the factors"
+    title = f"Share of the true change explained, 95 % band; Action: {factor_share(part)}"
     return TextTable(title, ("factors", "near the object", "elsewhere"), tuple(rows))
+
+
+def factor_share(part: Mapping[str, Any]) -> str:
+    """Return the share of high-variance factors in words, beside that of the untrained network where it is known."""
+    untrained = part.get("share_of_factors_untrained")
+    beside = "" if untrained is None else f" (untrained network: {untrained:.0%})"
+    return f"{part['share_of_factors']:.0%} of the factors{beside}"
 
 
 def _contingency(part: Mapping[str, Any]) -> TextTable:

@@ -5,21 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
+from acvp.agents.averages import averaged, with_error
 from acvp.agents.config import AgentCompareConfig
+from acvp.agents.references import (
+    EVALUATION_STEPS,
+    References,
+    described,
+    evaluation_seed,
+    kept_references,
+    play_references,
+    pooled,
+)
 from acvp.control.figures import learning_figure, write_figure
 from acvp.control.results import write_results
+from acvp.durable import exclusive_writer, make_folder
+from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.evaluation.command import Stage
+from acvp.result_cache import ResultCache
 from acvp.runs import RunFolder, differences
 
-RESULT_NAME, FIGURE_NAME = "learning.json", "learning"
+RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
 STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
 """Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
 
 
-def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
+def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
     """Write learning.json and the figure, and return what the file holds."""
     started = time.monotonic()
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -34,9 +47,41 @@ def compare_agents(config: AgentCompareConfig) -> dict[str, Any]:
         "game": runs[0]["settings"]["env_id"],
         "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
     }
-    write_results(config.out / RESULT_NAME, body, seed=None, started=started)
-    write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
+    make_folder(config.out)
+    with exclusive_writer(config.out):
+        ledger = ResultCache(config.out / PARTS_NAME)
+        if config.references:
+            body |= references_of(config, runs, ledger, stage)
+        write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
+        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
+        write_results(config.out / RESULT_NAME, body, seed=None, **spent)
     return body
+
+
+def references_of(
+    config: AgentCompareConfig, runs: Sequence[Mapping[str, Any]], ledger: ResultCache, stage: Stage
+) -> dict[str, Any]:
+    """Return the best constant action and random play over the episodes of all runs' last points, or why not."""
+    try:
+        found = [_references(path, run, ledger, stage) for path, run in zip(config.runs, runs, strict=True)]
+    except UserError as error:
+        return {"note": f"no references: {error}"}
+    return {"references": pooled(found)}
+
+
+def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: Stage) -> References:
+    """Return the references in a run's folder, or play them."""
+    last, settings = run["points"][-1], run["settings"]
+    seed = evaluation_seed(run["seed"], len(run["points"]) - 1)
+    options: dict[str, Any] = {"plays": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
+    if (known := kept_references(path, options)) is not None:
+        return known
+    of_its_own = None if settings.get("imagined") else settings.get("max_steps")
+    with make_game(settings["env_id"], max_steps=of_its_own) as game:
+        limit = min(EVALUATION_STEPS, game.limit or EVALUATION_STEPS)
+    with make_game(settings["env_id"], max_steps=limit) as game:
+        identity, label = {"game": game.env_id, "settings": game.settings} | options, f"references of {run['run']}"
+        return ledger.part(identity, lambda: play_references([game], **options, progress=stage(label)))
 
 
 def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
@@ -53,13 +98,16 @@ def read_run(path: Path) -> dict[str, Any]:
     """Return strategy, seed, all other settings and the learning curve of an agent's run."""
     run = RunFolder(path)
     settings = run.read_config()
-    if "env_id" not in settings or "exploration" not in settings.get("settings", {}):
+    if not {"env_id", "seed"} <= settings.keys() or "exploration" not in settings.get("settings", {}):
         raise UserError(f"{path}: not the run of an agent; name folders that acvp agent train has written")
-    points = [
-        {name: line[name] for name in ("step", "mean", "scores")}
-        for line in run.metrics()
-        if line["kind"] == "evaluation"
-    ]
+    try:
+        points = [
+            {name: line[name] for name in ("step", "epsilon", "mean", "scores")}
+            for line in run.metrics()
+            if line["kind"] == "evaluation"
+        ]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: its metrics are not as acvp agent train writes them ({error})") from error
     if not points:
         raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
     return {
@@ -96,7 +144,18 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
     found = []
     for i, step in enumerate(steps[0]):
-        means = [run["points"][i]["mean"] for run in runs]
-        error = stdev(means) / len(means) ** 0.5 if len(means) > 1 else None
-        found.append({"step": step, "mean": mean(means), "standard_error": error})
+        found.append({"step": step} | averaged([run["points"][i]["mean"] for run in runs]))
     return found
+
+
+def comparison_lines(body: Mapping[str, Any]) -> list[str]:
+    """Return what each strategy came to, and what it has to beat, a line each."""
+    lines = []
+    for name, found in body["strategies"].items():
+        last = found["curve"][-1]
+        seeds = ", ".join(str(run["seed"]) for run in found["runs"])
+        score = with_error(last["mean"], last["standard_error"])
+        lines.append(f"{name}: {score} after {last['step']:,} decisions (seed {seeds})")
+    if "references" in body:
+        lines.append(f"in the same episodes: {described(body['references'])}")
+    return [*lines, *([f"note: {body['note']}"] if "note" in body else [])]

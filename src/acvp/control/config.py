@@ -10,9 +10,10 @@ from tyro.conf import arg
 
 from acvp.control.memory import KernelConfig, paper_kernel
 from acvp.errors import UserError
-from acvp.evaluation.config import Device, require, require_runs
+from acvp.evaluation.config import Device, require_runs
+from acvp.options import AT_ONCE, LONGEST, MOST, require, require_above_zero, require_probability, require_seed
 
-SourceName = Literal["random", "informed-model", "informed-emulator"]
+SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +43,14 @@ class ControlConfig:
 
     def __post_init__(self) -> None:
         require_runs(self.runs)
-        require(1, plays=self.plays)
-        require(0, seed=self.seed)
-        if not self.depths or min(self.depths) < 1 or len(set(self.depths)) < len(self.depths):
-            raise UserError(f"--depths {' '.join(map(str, self.depths))}: different numbers of at least 1")
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
+        require(1, AT_ONCE, plays=self.plays)
+        require(1, LONGEST, max_steps=self.max_steps)
+        require_probability(epsilon=self.epsilon)
+        require_seed(self.seed)
+        for depth in self.depths:
+            require(1, depths=depth)
+        if not self.depths or len(set(self.depths)) < len(self.depths):
+            raise UserError(f"--depths {' '.join(map(str, self.depths))}: different numbers, and at least one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,8 @@ class ExploreConfig:
     out: Path
     """Folder for explore.json and plots/; the same command again goes on after a stop, seed by seed."""
     sources: tuple[SourceName, ...] | None = None
-    """Ways of exploring; None: random, informed-emulator, and informed-model where --run is given."""
+    """Ways of exploring; constant: the one action that, held, comes to a reward first. None: random, constant,
+    informed-emulator, and informed-model where --run is given."""
     run: Path | None = None
     """Run or predictor that informed-model asks."""
     seeds: int = 20
@@ -90,10 +94,12 @@ class ExploreConfig:
     """Where to compute."""
 
     def __post_init__(self) -> None:
-        require(1, seeds=self.seeds, max_decisions=self.max_decisions, look_ahead=self.look_ahead)
-        require(0, map_decisions=self.map_decisions, map_seeds=self.map_seeds, noops=self.noops, seed=self.seed)
-        if self.cell is not None:
-            require(1, cell=self.cell)
+        require(1, seeds=self.seeds, look_ahead=self.look_ahead, cell=self.cell, memory=self.memory)
+        require(1, LONGEST, max_decisions=self.max_decisions)
+        require(0, LONGEST, map_decisions=self.map_decisions)
+        require(0, map_seeds=self.map_seeds, noops=self.noops, delta=self.delta)
+        require_above_zero(MOST, sigma=self.sigma)
+        require_seed(self.seed)
         if not self.chosen_sources or len(set(self.chosen_sources)) < len(self.chosen_sources):
             raise UserError(f"--sources {' '.join(self.chosen_sources)}: name at least one, and each once")
         if "informed-model" in self.chosen_sources and self.run is None:
@@ -104,7 +110,7 @@ class ExploreConfig:
         """The ways of exploring."""
         if self.sources is not None:
             return self.sources
-        always: tuple[SourceName, ...] = ("random", "informed-emulator")
+        always: tuple[SourceName, ...] = ("random", "constant", "informed-emulator")
         return always if self.run is None else (*always, "informed-model")
 
     def kernel(self, env_id: str) -> KernelConfig:

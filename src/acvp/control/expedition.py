@@ -42,6 +42,20 @@ class RandomExplorer:
         return self._rng.integers(self.actions, size=len(rows))
 
 
+class HeldExplorer:
+    """One action throughout."""
+
+    def __init__(self, action: int) -> None:
+        self.action = action
+
+    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+        """Do nothing."""
+
+    def explore(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the action for each play."""
+        return np.full(len(rows), self.action, np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Route:
     """How long an exploration goes on."""

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.agents.averages import standard_errors
+from acvp.agents.paper import FIRST_REWARD
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.coverage import covered, default_cell, visits
-from acvp.control.expedition import Explorer, RandomExplorer, Route, explore
+from acvp.control.expedition import Explorer, HeldExplorer, RandomExplorer, Route, explore
 from acvp.control.exploration import informed_by_emulator, informed_by_model
-from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, write_figure
+from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label, write_figure
 from acvp.control.results import write_results
 from acvp.control.viewing import refuse_other_game
 from acvp.data.views import luminance
@@ -30,6 +32,8 @@ from acvp.result_cache import ResultCache
 EXPLORE_NAME, PARTS_NAME = "explore.json", "explore.jsonl"
 CURVE_POINTS = 50
 """Of a coverage curve."""
+QUICK_SHARE = 100
+"""Actions are first held for this part of the decisions allowed, and longer only if none comes to a reward."""
 
 
 def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
@@ -41,12 +45,15 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
         if config.run is not None and predictor is not None:
             refuse_other_game(str(config.run), predictor, game)
         for source in config.chosen_sources:
-            make_explorer(source, game, predictor, config, seed=0)  # refuses early what cannot be done
+            make_explorer(source, game, predictor, config)  # refuses early what cannot be done
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
         ledger = ResultCache(config.out / PARTS_NAME)
         survey = Survey(config, game, predictor, ledger, stage)
-        body = _described(config, game, {source: survey.of(source) for source in config.chosen_sources})
+        found = {source: survey.of(source) for source in config.chosen_sources}
+        body = _described(config, game, found)
+        if survey.constant:
+            body["sources"]["constant"] |= survey.constant
         _write_figures(body, luminance(game.reset(0)), config)
         spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
         write_results(config.out / EXPLORE_NAME, body, seed=config.seed, **spent)
@@ -54,10 +61,18 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
 
 
 def make_explorer(
-    source: SourceName, game: Game, predictor: Predictor | None, config: ExploreConfig, *, seed: int
+    source: SourceName,
+    game: Game,
+    predictor: Predictor | None,
+    config: ExploreConfig,
+    *,
+    seed: int = 0,
+    action: int = 0,
 ) -> Explorer:
-    """Return a way of exploring a game."""
+    """Return a way of exploring a game; `action` is the one that the source `constant` holds."""
     kernel = config.kernel(game.env_id)
+    if source == "constant":
+        return HeldExplorer(action)
     if source == "random":
         return RandomExplorer(len(game.action_meanings), seed=seed)
     if source == "informed-emulator":
@@ -74,22 +89,44 @@ class Survey:
         self, config: ExploreConfig, game: Game, predictor: Predictor | None, ledger: ResultCache, stage: Stage
     ) -> None:
         self.config, self.game, self.predictor, self.ledger, self.stage = config, game, predictor, ledger, stage
+        self.constant: dict[str, Any] = {}
+        """The best action to hold, and what holding each came to, once the source `constant` is explored."""
         self._weights = None if predictor is None else fingerprint(predictor)
         self._route = Route(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
 
     def of(self, source: SourceName) -> list[dict[str, Any]]:
         """Return all explorations of a source."""
-        return [self._expedition(source, number) for number in range(self.config.seeds)]
+        action = self._best_action() if source == "constant" else None
+        short = replace(self._route, map_decisions=0)
+        routes = [self._route if n < self.config.map_seeds else short for n in range(self.config.seeds)]
+        return [self._expedition(source, number, route, action) for number, route in enumerate(routes)]
 
-    def _expedition(self, source: SourceName, number: int) -> dict[str, Any]:
-        seed = self.config.seed + number
-        route = self._route if number < self.config.map_seeds else replace(self._route, map_decisions=0)
-        settings = self._settings(source, route) | {"seed": seed}
+    def _best_action(self) -> int:
+        """Return the action that, held, comes to a reward first in the median, and note what all came to."""
+        most, seeds, meanings = self._route.max_decisions, self.config.seeds, self.game.action_meanings
+        for limit in (max(1, most // QUICK_SHARE), most):
+            route = replace(self._route, max_decisions=limit, map_decisions=0)
+            tried = [
+                first_rewards([self._expedition("constant", n, route, action) for n in range(seeds)], limit)
+                for action in range(len(meanings))
+            ]
+            ranks = [(2 * each["never"] >= seeds, each["median"]) for each in tried]
+            if not min(ranks)[0]:
+                break
+        best = ranks.index(min(ranks))
+        actions = [{"action": name, **each} for name, each in zip(meanings, tried, strict=True)]
+        self.constant = {"action": meanings[best], "actions_held_for": limit, "actions": actions}
+        return best
+
+    def _expedition(self, source: SourceName, number: int, route: Route, action: int | None) -> dict[str, Any]:
+        seed, held = self.config.seed + number, {} if action is None else {"action": action}
+        settings = self._settings(source, route) | {"seed": seed} | held
+        label = source if action is None else f"constant {self.game.action_meanings[action]}"
 
         def measure() -> dict[str, Any]:
-            show = self.stage(f"{source}, seed {seed}")
+            show = self.stage(f"{label}, seed {seed}")
             total = max(route.max_decisions, route.map_decisions)
-            explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed)
+            explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed, **held)
             return asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
 
         return self.ledger.part(settings, measure)
@@ -97,7 +134,7 @@ class Survey:
     def _settings(self, source: SourceName, route: Route) -> dict[str, Any]:
         settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}
         settings |= asdict(route)
-        if source != "random":
+        if source.startswith("informed"):
             settings |= asdict(self.config.kernel(self.game.env_id)) | {"look_ahead": self.config.look_ahead}
         if source == "informed-model":
             settings["predictor"] = self._weights
@@ -117,8 +154,11 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
         "map_decisions": config.map_decisions,
         "map_seeds": min(config.map_seeds, config.seeds),
         "cell": cell,
-        "sources": {source: first_rewards(rows, config) for source, rows in found.items()},
+        "sources": {source: first_rewards(rows, config.max_decisions) for source, rows in found.items()},
     }
+    for source, decisions in FIRST_REWARD.get(game.env_id, {}).items():
+        if source in body["sources"]:
+            body["sources"][source]["paper"] = decisions
     followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in found.items()}
     known = any(place is not None for routes in followed.values() for route in routes for place in route)
     if config.map_decisions and config.map_seeds and not known:
@@ -131,13 +171,13 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
     return body
 
 
-def first_rewards(rows: Sequence[dict[str, Any]], config: ExploreConfig) -> dict[str, Any]:
+def first_rewards(rows: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
     """Return the decisions to the first reward; those that never came count with the most that were allowed."""
     values = [row["first_reward"] for row in rows]
-    within = [value if value is not None and value <= config.max_decisions else None for value in values]
+    within = [value if value is not None and value <= most else None for value in values]
     return {
         "first_reward": within,
-        "median": float(np.median([config.max_decisions if value is None else value for value in within])),
+        "median": float(np.median([most if value is None else value for value in within])),
         "never": within.count(None),
     }
 
@@ -146,24 +186,17 @@ def _coverage(routes: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[st
     """Return visits over all routes, and distinct cells with their standard error over routes."""
     curves = np.stack([covered(route, cell) for route in routes])  # (routes, decisions)
     at = np.unique(np.linspace(1, curves.shape[1], CURVE_POINTS).round().astype(np.int64))
+    errors = standard_errors(curves[:, at - 1])
     total: NDArray[np.int64] = np.sum([visits(route, game.frame_shape, cell) for route in routes], 0)
     return {
         "cells": curves[:, -1].tolist(),
         "coverage": {
             "decisions": at.tolist(),
             "mean": curves[:, at - 1].mean(0).round(3).tolist(),
-            "standard_error": _standard_errors(curves[:, at - 1]),
+            "standard_error": None if errors is None else errors.round(3).tolist(),
         },
         "visits": total.tolist(),
     }
-
-
-def _standard_errors(curves: NDArray[np.int64]) -> list[float] | None:
-    """Return the standard error of the mean over rows; None for a single row."""
-    if len(curves) < 2:
-        return None
-    errors: list[float] = (curves.std(0, ddof=1) / np.sqrt(len(curves))).round(3).tolist()
-    return errors
 
 
 def _write_figures(body: dict[str, Any], background: NDArray[np.uint8], config: ExploreConfig) -> None:
@@ -176,12 +209,13 @@ def _write_figures(body: dict[str, Any], background: NDArray[np.uint8], config: 
 
 def explore_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what explore.json holds."""
-    rows = []
+    rows, from_paper = [], any("paper" in found for found in body["sources"].values())
     for source, found in body["sources"].items():
         cells = f"{np.mean(found['cells']):.1f}" if "cells" in found else "–"
         at_least = "≥ " if 2 * found["never"] >= body["seeds"] else ""
         median = f"{at_least}{number(found['median'])}"
-        rows.append((source, median, f"{found['never']} of {body['seeds']}", cells))
+        paper = (number(found["paper"]) if "paper" in found else "–",) if from_paper else ()
+        rows.append((source_label(source, found), median, *paper, f"{found['never']} of {body['seeds']}", cells))
     title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
-    heads = ("source", "median decisions to the first reward", "never", "cells covered")
+    heads = ("source", "median decisions to the first reward", *["paper"] * from_paper, "never", "cells covered")
     return TextTable(title, heads, tuple(rows))

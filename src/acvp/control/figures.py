@@ -12,13 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
+from acvp.agents.references import constant_label
 from acvp.durable import make_folder, write_atomic
 from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
 
-SOURCE_COLORS = {"random": "#767676", "informed-emulator": "#0072B2", "informed-model": "#D55E00"}
+SOURCE_COLORS = {
+    "random": "#767676", "constant": "#009E73", "informed-emulator": "#0072B2", "informed-model": "#D55E00",
+}  # fmt: skip
 SOURCE_LINES = {"informed-model": (0, (3, 2))}
 """Dashes, so that a line that lies under another can be seen; all others are whole."""
-REFERENCE_LINES = {"emulator": "--", "random": ":"}
+REFERENCE_LINES = {"emulator": "--", "constant": "-.", "random": ":"}
 MANY_DECADES = 300
 """Ratio of the ends of an axis of decisions from which on only powers of ten fit under it."""
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
@@ -44,10 +47,7 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
         mean, error = _means(curve)
         shown = [point["depth"] for point in curve]
         axes.errorbar(shown, mean, error, color=color, label=name, linewidth=1.6, marker="o", markersize=3.5)
-    for name, line in REFERENCE_LINES.items():
-        (mean,), (error,) = _means([body[name]])
-        axes.axhline(mean, color=colors["faint"], linestyle=line, linewidth=1.4, label=name)
-        axes.axhspan(mean - error, mean + error, color=colors["faint"], alpha=0.15, linewidth=0)
+    _draw_references(axes, body, colors)
     axes.set_title("Playing by predicted frames", color=colors["ink"], fontsize=11, loc="left")
     axes.set_xscale("log")
     axes.set_xticks(depths, [str(depth) for depth in depths])
@@ -59,10 +59,21 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     text = (
         f"Mean score of agent {body['agent']} in {body['game']} over {body['plays']} plays with its standard error, "
         f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
-        "it sees the game's own frames; random: random actions."
+        f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
+        "random: random actions."
     )
     caption(figure, text, colors)
     return figure
+
+
+def _draw_references(axes: Axes, references: Mapping[str, Any], colors: dict[str, str]) -> None:
+    """Draw the scores that others have to beat as horizontal lines with their standard errors."""
+    for name, line in REFERENCE_LINES.items():
+        if name in references:
+            (mean,), (error,) = _means([references[name]])
+            label = constant_label(references[name]) if name == "constant" else name
+            axes.axhline(mean, color=colors["faint"], linestyle=line, linewidth=1.4, label=label)
+            axes.axhspan(mean - error, mean + error, color=colors["faint"], alpha=0.15, linewidth=0)
 
 
 def _means(points: list[Mapping[str, Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -84,6 +95,8 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         steps = [point["step"] for point in found["curve"]]
         label = f"{name}, {len(found['runs'])} seed{'s' * (len(found['runs']) > 1)}"
         axes.errorbar(steps, mean, error, color=color, label=label, linewidth=1.8, marker="o", markersize=3.5)
+    references = body.get("references", {})
+    _draw_references(axes, references, colors)
     axes.set_title("Learning curves", color=colors["ink"], fontsize=11, loc="left")
     axes.set_xlabel("decisions of all games together", color=colors["ink"])
     axes.set_ylabel("score, higher is better", color=colors["ink"])
@@ -95,8 +108,15 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {plays} plays at each point; thick: "
         "mean over seeds with its standard error."
     )
+    if references:
+        text += f" The line {constant_label(references['constant'])}: this action throughout, the best of all."
     caption(figure, text, colors)
     return figure
+
+
+def source_label(source: str, found: Mapping[str, Any]) -> str:
+    """Return what a source of exploring actions is called; of the constant one with its action."""
+    return constant_label(found) if source == "constant" else source
 
 
 def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
@@ -114,7 +134,7 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
         median = f"{'≥ ' if found['median'] >= most else ''}{found['median']:,.0f}"
         axes.text(found["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
     axes.set_title("Decisions to the first reward", color=colors["ink"], fontsize=11, loc="left")
-    axes.set_yticks(range(len(body["sources"])), list(body["sources"]))
+    axes.set_yticks(range(len(body["sources"])), [source_label(*each) for each in body["sources"].items()])
     axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
     low, _ = axes.get_xlim()
@@ -140,7 +160,9 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
     for i, (source, each) in enumerate(found.items(), 1):
         axes = figure.add_subplot(1, len(found), i)
         _heat(axes, np.array(each["visits"]), background, body["cell"], most)
-        axes.set_title(f"{source}\n{np.mean(each['cells']):.0f} cells", color=colors["ink"], fontsize=10)
+        axes.set_title(
+            f"{source_label(source, each)}\n{np.mean(each['cells']):.0f} cells", color=colors["ink"], fontsize=10
+        )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_decisions']:,} decisions, "
         f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colours by the logarithm of "
@@ -176,7 +198,9 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         curve = found["coverage"]
         at, mean = np.array(curve["decisions"]), np.array(curve["mean"], np.float64)
         line = SOURCE_LINES.get(source, "-")
-        axes.plot(at, mean, color=SOURCE_COLORS[source], label=source, linewidth=1.6, linestyle=line)
+        axes.plot(
+            at, mean, color=SOURCE_COLORS[source], label=source_label(source, found), linewidth=1.6, linestyle=line
+        )
         if curve["standard_error"] is not None:
             error = np.array(curve["standard_error"], np.float64)
             axes.fill_between(at, mean - error, mean + error, color=SOURCE_COLORS[source], alpha=0.18, linewidth=0)

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from acvp.agents.averages import averaged, with_error
+from acvp.agents.play import HeldAction
+from acvp.agents.references import best_constant, constant_label, limited
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure, write_figure
-from acvp.control.predicted_play import Player, PlayingAgent, Plays, RandomPlayer, play, refuse_other_actions
+from acvp.control.predicted_play import Player, PlayingAgent, Plays, play, refuse_other_actions
 from acvp.control.results import write_results
-from acvp.control.sight import PredictedSight, Sight, TrueSight
+from acvp.control.sight import NoSight, PredictedSight, Sight, TrueSight
 from acvp.control.viewing import AGENT_SIZE, refuse_other_game
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, make_game
@@ -131,10 +134,11 @@ def _measure(
         label="emulator", player=agent, epsilon=config.epsilon, make_sight=TrueSight, identity={"sight": "emulator"}
     )
     random = Point(
-        label="random", player=RandomPlayer(len(game.action_meanings)), epsilon=1.0, make_sight=TrueSight,
+        label="random", player=HeldAction(0, len(game.action_meanings)), epsilon=1.0, make_sight=NoSight,
         identity={"sight": "random", "agent": None},
     )  # fmt: skip
     references = {point.label: _described(measurements.of(point)) for point in (emulator, random)}
+    references["constant"] = _constant(config, measurements)
     runs = {subject.name: _curve(config, agent, subject, measurements) for subject in subjects}
     return {
         "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions (depth)",
@@ -147,6 +151,20 @@ def _measure(
         **references,
         "runs": runs,
     }
+
+
+def _constant(config: ControlConfig, measurements: Measurements) -> dict[str, Any]:
+    """Return the best action to hold throughout, with the random numbers of the agent's plays."""
+    meanings = measurements.games[0].action_meanings
+    points = [
+        Point(
+            label=f"constant {name}", player=HeldAction(action, len(meanings)), epsilon=config.epsilon,
+            make_sight=NoSight, identity={"sight": "constant", "action": action, "agent": None},
+        )
+        for action, name in enumerate(meanings)
+    ]  # fmt: skip
+    with limited(measurements.games):
+        return best_constant(meanings, [measurements.of(point).scores for point in points])
 
 
 def _curve(
@@ -169,7 +187,7 @@ def _curve(
 
 
 def _described(plays: Plays) -> dict[str, Any]:
-    return {"mean": plays.mean, "standard_error": plays.standard_error} | asdict(plays)
+    return averaged(plays.scores) | asdict(plays)
 
 
 def agent_fingerprint(agent: PlayingAgent) -> str:
@@ -180,7 +198,8 @@ def agent_fingerprint(agent: PlayingAgent) -> str:
 
 def control_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what control.json holds."""
-    references = ", ".join(f"{name} {scored(body[name])}" for name in ("emulator", "random"))
+    labels = {"emulator": "emulator", "constant": constant_label(body["constant"]), "random": "random"}
+    references = ", ".join(f"{label} {scored(body[name])}" for name, label in labels.items())
     curves = [{point["depth"]: scored(point) for point in curve} for curve in body["runs"].values()]
     rows = [(str(depth), *(curve.get(depth, "–") for curve in curves)) for depth in body["depths"]]
     title = f"Score in {body['game']}, {body['plays']} plays: {references}; by predicted frames:"
@@ -189,5 +208,4 @@ def control_table(body: dict[str, Any]) -> TextTable:
 
 def scored(point: dict[str, Any]) -> str:
     """Return a mean with its standard error."""
-    error = point["standard_error"]
-    return number(point["mean"]) + ("" if error is None else f" ± {number(error)}")
+    return with_error(point["mean"], point["standard_error"], number)

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.agents.averages import standard_error
 from acvp.control.sight import Sight
 from acvp.control.viewing import AGENT_SIZE, FrameHistory, Pixels
 from acvp.envs import Game
@@ -31,7 +32,7 @@ class AgentAbout(Protocol):
 
 
 class Player(Protocol):
-    """Who plays: an agent, or nobody in particular."""
+    """Who plays: an agent, or one action that is held."""
 
     @property
     def actions(self) -> int: ...
@@ -51,18 +52,6 @@ class PlayingAgent(Player, Protocol):
 
 
 @dataclass(frozen=True)
-class RandomPlayer:
-    """Nobody: with ε = 1 the reference line `random`."""
-
-    actions: int
-    stack: int = 1
-
-    def act(self, frames: Pixels) -> Actions:
-        """Return action 0 for each."""
-        return np.zeros(len(frames), np.int64)
-
-
-@dataclass(frozen=True)
 class Plays:
     """What came of some plays."""
 
@@ -76,8 +65,7 @@ class Plays:
     @property
     def standard_error(self) -> float | None:
         """Of the mean; None for a single play."""
-        count = len(self.scores)
-        return float(np.std(self.scores, ddof=1) / np.sqrt(count)) if count > 1 else None
+        return standard_error(self.scores)
 
 
 def refuse_other_actions(name: str, about: AgentAbout, game: Game) -> None:

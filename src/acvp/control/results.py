@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from acvp.durable import make_folder, write_atomic
-from acvp.runs import provenance
+from acvp.runs import peak_memory_mb, provenance
 
 
 def write_results(
@@ -25,12 +24,3 @@ def write_results(
     cost = {"seed": seed, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}
     text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(path, text.encode() + b"\n")
-
-
-def peak_memory_mb() -> int | None:
-    """Return the most memory that this process has had; None where the system does not tell (Windows)."""
-    if find_spec("resource") is None:  # pragma: no cover
-        return None
-    import resource
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

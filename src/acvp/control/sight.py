@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.control.states import select_rows
-from acvp.control.viewing import FrameHistory, Pixels, agent_view, predictor_view
+from acvp.control.viewing import AGENT_SIZE, FrameHistory, Pixels, agent_view, predictor_view
 from acvp.models import Predictor, State
 
 Rows = NDArray[np.int64]
@@ -41,6 +41,21 @@ class TrueSight:
     def see(self, actions: NDArray[np.int64], frames: Pixels) -> Pixels:
         """Return the frames."""
         return agent_view(frames)
+
+    def keep(self, rows: Rows) -> None:
+        """Do nothing."""
+
+
+class NoSight:
+    """Nothing, for players that do not look: the reference lines `constant` and `random`."""
+
+    def begin(self, frames: Pixels) -> Pixels:
+        """Return black frames."""
+        return np.zeros((len(frames), *AGENT_SIZE), np.uint8)
+
+    def see(self, actions: NDArray[np.int64], frames: Pixels) -> Pixels:
+        """Return black frames."""
+        return self.begin(frames)
 
     def keep(self, rows: Rows) -> None:
         """Do nothing."""

@@ -23,8 +23,10 @@ from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.workers import LocalWorker, MakePlayer, PlayEpisode, WorkerProcesses
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import write_atomic
-from acvp.envs import Game, make_game
+from acvp.envs import Game, load_module, make_game
 from acvp.errors import UserError
+from acvp.options import AT_ONCE, LONGEST, require, require_probability, require_seed
+from acvp.reading import read_file
 from acvp.seeding import derived_seed, generator
 
 Progress = Callable[[int, int], None]
@@ -65,13 +67,11 @@ class CollectConfig:
     """Module to import first, for the ids that it registers with Gymnasium."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise UserError(f"--epsilon {self.epsilon}: a probability lies between 0 and 1")
-        for name in ("frames", "workers"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require_probability(epsilon=self.epsilon)
+        require_probability(below_one=True, sticky=self.sticky)
+        require(1, LONGEST, frames=self.frames, max_steps=self.max_steps)
+        require(1, AT_ONCE, workers=self.workers, frame_skip=self.frame_skip)
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,14 @@ def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> Episod
     return EpisodePlayer(config, game, policy)
 
 
+def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer:
+    """The player in a worker process, which first imports what the user named and the first process has imported."""
+    for module in (config.import_module, config.env_id.rpartition(":")[0]):
+        if module:
+            load_module(module)
+    return make_player(config, load)
+
+
 def collect(
     config: CollectConfig, progress: Progress = lambda frames, size: None, load: LoadPolicy = load_policy
 ) -> EpisodeStore:
@@ -131,7 +139,7 @@ def collect(
         _report(writer, progress)
         if _enough(writer.entries, config.frames) is None:
             write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
-            _fill(writer, config, player, partial(make_player, load=load), progress)
+            _fill(writer, config, player, partial(_make_player_again, load=load), progress)
         _drop_surplus(writer, config)
         _report(writer, progress)
     player.game.close()
@@ -168,7 +176,10 @@ def _fill(
 def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
     """Take away what a collection, this one or a killed one, recorded beyond its frames; a finished store has none."""
     file, episodes = config.out / GOAL_NAME, _enough(writer.entries, config.frames)
-    goal = file.read_bytes()[:20] if file.exists() else b""
+    try:
+        goal = read_file(file, config.out)[:20] if file.exists() else b""
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     if episodes is not None and goal.isdigit() and int(goal) <= config.frames:
         writer.remove_from(episodes)
         file.unlink()

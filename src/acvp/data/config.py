@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
+from acvp.data.recorder import MAX_ACTIONS
+from acvp.options import require, require_share
+
 
 @dataclass(frozen=True)
 class InfoConfig:
@@ -50,6 +53,9 @@ class ImportConfig:
     actions: int | None = None
     """Number of actions; None: the game's, or one more than the highest action there is."""
 
+    def __post_init__(self) -> None:
+        require(1, MAX_ACTIONS, actions=self.actions)
+
 
 @dataclass(frozen=True)
 class ExportConfig:
@@ -65,6 +71,9 @@ class ExportConfig:
     """authors: share of the frames that goes to test/; None: all to train/."""
     dataset_id: str | None = None
     """minari: id of the dataset, such as acvp/freeway-v0; None: made from the game's name."""
+
+    def __post_init__(self) -> None:
+        require_share(test_fraction=self.test_fraction)
 
 
 DataVerb = (

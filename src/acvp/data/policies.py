@@ -11,13 +11,14 @@ player: a function from the current frame to an action.
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.errors import UserError
+from acvp.errors import UserError, describe, user_code
 
 Player = Callable[[NDArray[np.uint8]], int]
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
@@ -60,8 +61,32 @@ def load_policy(name: str) -> Policy:
         found = getattr(importlib.import_module(module_name), attribute)
     except AttributeError as error:
         raise UserError(f"policy {name!r}: {module_name!r} has no {attribute!r}") from error
-    except Exception as error:  # whatever the user's module raises
-        raise UserError(f"policy {name!r}: cannot import {module_name!r} ({type(error).__name__}: {error})") from error
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # whatever the user's module raises
+        raise UserError(f"policy {name!r}: cannot import {module_name!r} ({describe(error)})") from error
     if not callable(found):
         raise UserError(f"policy {name!r} is a {type(found).__name__}, not a function")
-    return cast(Policy, found)
+    return _checked(name, cast(Policy, found))
+
+
+def _checked(name: str, policy: Policy) -> Policy:
+    """A user's policy, whose mistakes become errors that name it."""
+
+    def checked(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
+        with user_code(f"policy {name!r}"):
+            player = policy(action_meanings, rng)
+        if not callable(player):
+            raise UserError(f"policy {name!r} should return a function from a frame to an action, not {player!r:.60}")
+
+        def play(frame: NDArray[np.uint8]) -> int:
+            with user_code(f"the player of policy {name!r}"):
+                action = player(frame)
+            try:
+                return operator.index(action)
+            except TypeError as error:
+                raise UserError(f"policy {name!r} chose {action!r:.60}: an action is a whole number") from error
+
+        return play
+
+    return checked

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from acvp.data.chunks import CHUNK_FRAMES, compress, decompress
 from acvp.data.episode import OPENING_FRAMES, Episode, EpisodeHeader, finish_content_hash
 from acvp.data.palette import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
+from acvp.errors import UserError
 
 MAX_ACTIONS = 2**15
+MAX_LIVES = 2**15 - 1
+MAX_REWARD = float(np.finfo(np.float32).max)
 
 
 class EpisodeRecorder:
@@ -22,6 +25,7 @@ class EpisodeRecorder:
 
     def start(self, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1) -> None:
         """Begin an episode with its first frame; for `keys` see PaletteEncoder.encode."""
+        _check_lives(lives, 0)
         self._encoder.reset()
         self._raw_rgb = False
         self._height, self._width = frame.shape[:2]
@@ -37,7 +41,12 @@ class EpisodeRecorder:
     def step(
         self, action: int, reward: float, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1
     ) -> None:
-        """Add what an action led to."""
+        """Add what an action led to; numbers that a part cannot hold are refused."""
+        if not 0 <= action < MAX_ACTIONS:
+            raise UserError(f"step {self.frames}: action {action}; actions are numbers from 0 to {MAX_ACTIONS - 1}")
+        if not abs(reward) <= MAX_REWARD:
+            raise UserError(f"step {self.frames}: reward {reward}; rewards are finite and fit into 32 bits")
+        _check_lives(lives, self.frames)
         self._actions.append(action)
         self._rewards.append(reward)
         self._lives.append(lives)
@@ -108,3 +117,8 @@ class EpisodeRecorder:
             self._pending = list(colorize(indices, palette))
             self._flush()
         self._pending = [np.ascontiguousarray(colorize(indices, palette)) for indices in pending]
+
+
+def _check_lives(lives: int, step: int) -> None:
+    if not -1 <= lives <= MAX_LIVES:
+        raise UserError(f"step {step}: {lives} lives; 0 to {MAX_LIVES} are possible, and -1 where there are none")

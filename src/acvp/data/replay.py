@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from types import NoneType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,13 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 
-SETTINGS = {"sticky", "frame_skip", "max_steps", "import_module"}
-"""What makes a game besides its id."""
+SETTINGS: dict[str, set[type]] = {
+    "sticky": {int, float},
+    "frame_skip": {int},
+    "max_steps": {int, NoneType},
+    "import_module": {str, NoneType},
+}
+"""What makes a game besides its id, and the types it may have."""
 PIECE = 64
 """Frames decoded at a time."""
 
@@ -22,21 +27,20 @@ PIECE = 64
 def replay_game(store: EpisodeStore) -> Game:
     """The game of a store, made as it was for the recording.
 
-    A store may name a module that registers its game. Importing it runs its code, so that is left to the user.
+    A store may name a module that registers its game; make_game imports none, so the user must have done so.
     """
     if store.info.policy.startswith("imported"):
         raise UserError(f"{store.path} was imported: it does not say how to make its game, so it cannot be replayed")
     settings = store.info.settings
-    named, _, bare = store.info.env_id.rpartition(":")
-    module = named or settings.get("import_module")
-    if module is not None and module not in sys.modules:
-        raise UserError(
-            f"the game of {store.path} comes from the module {module!r}, and importing it runs its code; if you trust "
-            f"it, say so with --import {module} (in Python: import it first)"
-        )
-    if settings.keys() != SETTINGS:
+    if settings.keys() != SETTINGS.keys():
         raise UserError(f"{store.path}: its settings are {sorted(settings)}, those of a game are {sorted(SETTINGS)}")
-    return make_game(bare, **settings)
+    for name, kinds in SETTINGS.items():
+        if type(settings[name]) not in kinds:
+            raise UserError(f"{store.path}: its setting {name} is {settings[name]!r:.80}, which makes no game")
+    try:
+        return make_game(store.info.env_id, **settings)
+    except UserError as error:
+        raise UserError(f"{store.path}: {error}") from error
 
 
 def first_difference(episode: Episode, game: Game) -> str | None:

@@ -24,8 +24,9 @@ from acvp.data.episode import Episode
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
 from acvp.data.part import MAX_SIDE, parse
 from acvp.data.recorder import MAX_ACTIONS
-from acvp.durable import unseal
+from acvp.durable import finished_lines, unseal
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 STORE_FORMAT = 1
 STORE_NAME = "store.json"
@@ -198,12 +199,14 @@ def read_info(path: Path) -> StoreInfo:
     if not file.is_file():
         raise StoreError(f"{path} is not a store of acvp: it has no {STORE_NAME}")
     try:
-        body = unseal(file.read_bytes())
+        body = unseal(read_file(file, path))
         version = body.pop("store_format", None)
         if version != STORE_FORMAT:
             raise ValueError(f"store format {version!r}, this acvp reads {STORE_FORMAT}; a newer acvp may read it")
         return checked_info(StoreInfo(**body))
-    except (ValueError, TypeError, OSError) as error:
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be read ({error.strerror})") from error
+    except (ValueError, TypeError) as error:
         raise StoreError(f"{file}: {error}") from error
 
 
@@ -225,9 +228,10 @@ def checked_info(info: StoreInfo) -> StoreInfo:
 def read_index(path: Path) -> list[IndexEntry]:
     """The entries of the index in the order of their numbers; an unfinished last line does not count."""
     file = path / INDEX_NAME
-    if not file.exists():
-        return []
-    lines = file.read_bytes().split(b"\n")[:-1]  # what follows the last newline was never finished
+    try:
+        lines = finished_lines(file)
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be read ({error.strerror})") from error
     entries = []
     for i, line in enumerate(lines, 1):
         try:
@@ -262,7 +266,7 @@ def load_part(folder: Path, entry: IndexEntry) -> Episode:
     """Read, check and parse a part: what it returns is what was recorded, or it raises."""
     file = part_path(folder, entry.number)
     try:
-        data = file.read_bytes()
+        data = read_file(file, folder)
     except OSError as error:
         raise StoreError(f"{file}: cannot be read ({error.strerror}); acvp data verify lists all damage") from error
     if hashlib.sha256(data).hexdigest() != entry.sha256:

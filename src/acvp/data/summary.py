@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from acvp.data.store import EpisodeStore
+from acvp.durable import write_atomic
 
 SHEET_COLUMNS, SHEET_ROWS = 6, 4
 CAPTION_HEIGHT = 14
@@ -60,7 +62,17 @@ def contact_sheet(store: EpisodeStore, path: Path) -> None:
         x, y = i % columns * cell_w + 2, i // columns * cell_h + 2
         sheet.paste(Image.fromarray(pixels).resize((width * scale, height * scale), Image.Resampling.NEAREST), (x, y))
         draw.text((x, y + height * scale + 1), f"{store.entries[episode].number} / {frame}", fill="black")
-    sheet.save(path)
+    buffer = io.BytesIO()
+    sheet.save(buffer, _image_format(path))
+    write_atomic(path, buffer.getvalue())
+
+
+def _image_format(path: Path) -> str:
+    """Return the name by which Pillow knows the format of a file."""
+    formats = Image.registered_extensions()
+    if path.suffix.lower() not in formats:
+        raise ValueError(f"unknown file extension {path.suffix!r}")
+    return formats[path.suffix.lower()]
 
 
 def _settings(settings: dict[str, object]) -> str:

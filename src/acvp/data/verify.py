@@ -17,7 +17,9 @@ from acvp.data.store import (
     part_path,
     read_info,
 )
+from acvp.durable import whole_lines
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 Progress = Callable[[int, int], None]
 """Called with (episodes checked, episodes in all)."""
@@ -47,8 +49,13 @@ def _entries(path: Path, problems: list[str]) -> Iterator[IndexEntry]:
     if not index.exists():
         problems.append(f"{index}: missing: the store has no episodes" if _parts(path) else f"{path}: no episodes yet")
         return
-    *lines, rest = index.read_bytes().split(b"\n")
-    if rest:
+    try:
+        text = read_file(index, path)
+    except OSError as error:
+        problems.append(f"{index}: cannot be read ({error.strerror})")
+        return
+    lines = whole_lines(text).split(b"\n")[:-1]
+    if text != whole_lines(text):
         problems.append(f"{index}: its last line is unfinished; the next acvp collect mends that")
     seen: set[int] = set()
     for i, line in enumerate(lines, 1):

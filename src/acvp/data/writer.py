@@ -22,8 +22,9 @@ from acvp.data.store import (
     read_index,
     read_info,
 )
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, write_atomic
+from acvp.durable import append_line, exclusive_writer, make_folder, seal, sync_folder, whole_lines, write_atomic
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 
 class StoreWriter:
@@ -56,6 +57,7 @@ class StoreWriter:
         self.rewrite_index()
         for n in surplus:
             part_path(self.path, n).unlink(missing_ok=True)
+        sync_folder(self.path / PARTS_NAME)
 
     def rewrite_index(self) -> None:
         """Put the lines in the order of their numbers, so that equal stores are equal byte for byte."""
@@ -80,14 +82,15 @@ class StoreWriter:
     def adopt_finished_parts(self) -> None:
         """Enter parts that a killed writer finished but did not list, and drop an unfinished last line."""
         index = self.path / INDEX_NAME
-        if index.exists() and not index.read_bytes().endswith(b"\n"):
+        if index.exists() and (text := read_file(index, self.path)) != whole_lines(text):
             self.rewrite_index()
+        sync_folder(self.path / PARTS_NAME)  # the killed writer may not have, and a line must not outlive its part
         listed = {part_path(self.path, number).stem for number in self._entries}
         for file in sorted((self.path / PARTS_NAME).glob("*.safetensors")):
             if not file.stem.isdecimal() or file.stem in listed:
                 continue
             try:
-                data = file.read_bytes()
+                data = read_file(file, self.path)
                 episode = parse(data)
                 self._check(episode)
                 if episode.content_hash() != episode.header.content:

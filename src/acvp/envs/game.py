@@ -172,5 +172,8 @@ def _generator_at(state: dict[str, Any] | None) -> np.random.Generator:
     if state is None:
         raise UserError("the state was saved without sticky actions, this game has them: use the same sticky")
     generator = np.random.default_rng(0)
-    generator.bit_generator.state = state
+    try:
+        generator.bit_generator.state = state
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"the saved game state is damaged (its generator: {error}): save it again") from error
     return generator

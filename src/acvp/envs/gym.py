@@ -1,5 +1,6 @@
 """Any Gymnasium env with uint8 image observations and discrete actions as a Game."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,13 @@ from gymnasium.wrappers import OrderEnforcing
 
 from acvp.envs.game import Frame, Game, Json, Step
 from acvp.envs.saved import SavedState
-from acvp.errors import UserError
+from acvp.errors import UserError, one_line, user_code
 
 Env = gymnasium.Env[Any, Any]
+
+
+MAX_LIVES = np.iinfo(np.int16).max
+MAX_REWARD = float(np.finfo(np.float32).max)
 
 
 class GymGame(Game):
@@ -21,64 +26,121 @@ class GymGame(Game):
 
     An env may offer more than Gymnasium asks for, and what it offers is used: `get_action_meanings() -> list[str]`,
     `save_state() -> bytes` with `restore_state(bytes) -> observation`, `controlled_position() -> (row, column)`,
-    and `info["lives"]`.
+    and `info["lives"]`. What an env raises, and what it returns that Gymnasium does not allow, is a UserError that
+    names the env and the call.
     """
 
     def __init__(self, env: Env, *, env_id: str, settings: dict[str, Json], limit: int | None) -> None:
         self._env = env.env if isinstance(env, OrderEnforcing) else env  # Game enforces the order itself
-        shape = _image_shape(env_id, env.observation_space)
-        space = _action_space(env_id, env.action_space)
+        with user_code(f"{env_id}: observation_space or action_space"):
+            observations, actions = env.observation_space, env.action_space
+        shape = _image_shape(env_id, observations)
+        space = _action_space(env_id, actions)
         self._start = int(space.start)
-        self._raw_shape = env.observation_space.shape
+        self._raw_shape = observations.shape
         super().__init__(
             env_id=env_id,
             frame_shape=(shape[0], shape[1], 3),
-            action_meanings=_meanings(env, int(space.n)),
+            action_meanings=_meanings(env_id, self._env, int(space.n)),
             settings=settings,
             limit=limit,
         )
         self.can_save = all(callable(getattr(self._env, name, None)) for name in ("save_state", "restore_state"))
 
     def _begin(self, seed: int) -> Frame:
-        observation, info = self._env.reset(seed=seed)
-        self.lives = int(info.get("lives", -1))
-        return self._frame(observation)
+        with user_code(f"{self.env_id}: reset(seed={seed})"):
+            returned = self._env.reset(seed=seed)
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise self._nonsense("reset", "(observation, info)", returned)
+        observation, info = returned
+        self.lives = self._lives("reset", info)
+        return self._frame("reset", observation)
 
     def _emulate(self, actions: Sequence[int]) -> Step:
         total = 0.0
         for action in actions:
-            observation, reward, terminated, truncated, info = self._env.step(action + self._start)
-            total += float(reward)
+            with user_code(f"{self.env_id}: step({action + self._start})"):
+                returned = self._env.step(action + self._start)
+            if not isinstance(returned, tuple) or len(returned) != 5:
+                raise self._nonsense("step", "(observation, reward, terminated, truncated, info)", returned)
+            observation, reward, terminated, truncated, info = returned
+            total += self._reward(reward)
+            for name, value in (("terminated", terminated), ("truncated", truncated)):
+                if not isinstance(value, bool | np.bool_):
+                    raise self._nonsense("step", f"a bool as {name}", value)
             if terminated or truncated:
                 break
-        self.lives = int(info.get("lives", -1))
-        return Step(self._frame(observation), total, bool(terminated), bool(truncated))
+        self.lives = self._lives("step", info)
+        return Step(self._frame("step", observation), total, bool(terminated), bool(truncated))
 
     def _payload(self) -> bytes:
-        return bytes(self._env.save_state()) if self.can_save else super()._payload()  # type: ignore[attr-defined]
+        if not self.can_save:
+            return super()._payload()
+        with user_code(f"{self.env_id}: save_state()"):
+            payload = self._env.save_state()  # type: ignore[attr-defined]
+        if not isinstance(payload, bytes | bytearray):
+            raise self._nonsense("save_state", "bytes", payload)
+        return bytes(payload)
 
     def _return_to(self, state: SavedState) -> Frame:
         if not self.can_save:
             return super()._return_to(state)
-        return self._frame(self._env.restore_state(state.payload))  # type: ignore[attr-defined]
+        with user_code(f"{self.env_id}: restore_state()"):
+            observation = self._env.restore_state(state.payload)  # type: ignore[attr-defined]
+        return self._frame("restore_state", observation)
 
     def controlled_position(self) -> tuple[float, float] | None:
         """Return what the env says of its controlled object, None where it says nothing."""
         position = getattr(self._env, "controlled_position", None)
-        return position() if callable(position) else None
+        if not callable(position):
+            return None
+        with user_code(f"{self.env_id}: controlled_position()"):
+            found = position()
+        if found is None:
+            return None
+        try:
+            row, column = map(float, found)
+        except (TypeError, ValueError):
+            row = column = math.nan
+        if not (math.isfinite(row) and math.isfinite(column)):
+            raise self._nonsense("controlled_position", "(row, column) or None", found)
+        return row, column
 
     def close(self) -> None:
         """Close the env."""
-        self._env.close()
+        with user_code(f"{self.env_id}: close()"):
+            self._env.close()
 
-    def _frame(self, observation: npt.NDArray[np.uint8]) -> Frame:
+    def _frame(self, call: str, observation: npt.NDArray[np.uint8]) -> Frame:
+        if not isinstance(observation, np.ndarray):
+            raise self._nonsense(call, "an array as observation", observation)
         if observation.shape != self._raw_shape or observation.dtype != np.uint8:
             raise UserError(
-                f"{self.env_id} returned {observation.dtype} of shape {observation.shape} where its observation space "
-                f"promises uint8 of shape {self._raw_shape}: mend the env"
+                f"{self.env_id}: {call} returned {observation.dtype} of shape {observation.shape} where its "
+                f"observation space promises uint8 of shape {self._raw_shape}: fix the env"
             )
         gray = observation.reshape(*self.frame_shape[:2], -1)  # (H, W, 1 or 3)
         return np.broadcast_to(gray, self.frame_shape).copy()
+
+    def _reward(self, reward: Any) -> float:
+        try:
+            value = math.nan if isinstance(reward, str | bytes) else float(reward)
+        except Exception:  # whatever stands there
+            value = math.nan
+        if not abs(value) <= MAX_REWARD:
+            raise self._nonsense("step", "a finite number as reward", reward)
+        return value
+
+    def _lives(self, call: str, info: Any) -> int:
+        if not isinstance(info, dict):
+            raise self._nonsense(call, "a dict as info", info)
+        lives = info.get("lives", -1)
+        if not isinstance(lives, int | np.integer) or isinstance(lives, bool) or not -1 <= lives <= MAX_LIVES:
+            raise self._nonsense(call, f'a number from 0 to {MAX_LIVES} as info["lives"]', lives)
+        return int(lives)
+
+    def _nonsense(self, call: str, wanted: str, got: Any) -> UserError:
+        return UserError(f"{self.env_id}: {call} should return {wanted}, not {_shown(got)}: fix the env")
 
 
 def _image_shape(env_id: str, space: spaces.Space[Any]) -> tuple[int, ...]:
@@ -89,7 +151,7 @@ def _image_shape(env_id: str, space: spaces.Space[Any]) -> tuple[int, ...]:
             "the image and name its module with --import"
         )
     image = len(space.shape) == 2 or (len(space.shape) == 3 and space.shape[2] in (1, 3))
-    if not image or space.dtype != np.uint8:
+    if not image or 0 in space.shape or space.dtype != np.uint8:
         raise UserError(
             f"the observations of {env_id} are not images but {space.dtype} of shape {space.shape}; frames are uint8 "
             "(H, W, 3), (H, W, 1) or (H, W): register a version wrapped in gymnasium.wrappers.AddRenderObservation and "
@@ -107,7 +169,27 @@ def _action_space(env_id: str, space: spaces.Space[Any]) -> spaces.Discrete:
     return space
 
 
-def _meanings(env: Env, count: int) -> list[str]:
-    meanings = env.get_wrapper_attr("get_action_meanings") if env.has_wrapper_attr("get_action_meanings") else None
-    names = [str(name) for name in meanings()] if callable(meanings) else []
-    return names if len(names) == count else [str(index) for index in range(count)]
+def _meanings(env_id: str, env: Env, count: int) -> list[str]:
+    """Return the env's names of its actions; those of an env below a wrapper only where they fit, else numbers."""
+    with user_code(f"{env_id}: get_action_meanings()"):
+        meanings = env.get_wrapper_attr("get_action_meanings") if env.has_wrapper_attr("get_action_meanings") else None
+        names = list(meanings()) if callable(meanings) else []
+    if len(names) == count and all(isinstance(name, str) for name in names):
+        return names
+    if hasattr(env, "get_action_meanings"):
+        raise UserError(
+            f"{env_id}: get_action_meanings should return {count} strings, one for each action, not {_shown(names)}: "
+            "fix the env"
+        )
+    return [str(index) for index in range(count)]
+
+
+def _shown(value: Any) -> str:
+    """Return something an env returned as one short line."""
+    if isinstance(value, tuple) and len(value) > 1:
+        return f"a tuple of {len(value)}"
+    try:
+        text = one_line(repr(value))
+    except Exception:  # a repr that cannot be made
+        text = "something"
+    return f"{text if len(text) <= 60 else text[:60] + '…'} ({type(value).__name__})"

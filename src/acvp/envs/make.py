@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import sys
 
 import gymnasium
 
@@ -9,7 +10,7 @@ from acvp.envs.atari import FRAME_SKIP, AtariGame, atari_games, atari_id
 from acvp.envs.game import Game, Json
 from acvp.envs.gym import GymGame
 from acvp.envs.toy import TOY_ID
-from acvp.errors import UserError
+from acvp.errors import UserError, describe, one_line, user_code
 
 
 def make_game(
@@ -23,13 +24,14 @@ def make_game(
     """Make a game by its Gymnasium id or an Atari game's bare name.
 
     `frame_skip` None is 4 for Atari and 1 elsewhere, where an env's step is a decision already; `max_steps` (decisions
-    per episode) replaces the env's own limit; `import_module` is imported first, to register third-party ids, and may
-    be written before the id, as in `my_module:My-v0`.
+    per episode) replaces the env's own limit. A third-party id needs the module that registers it: import that first.
+    Nothing is imported here, since the id may come from a file; `import_module`, which may also be written before the
+    id, as in `my_module:My-v0`, is only recorded.
     """
     module, _, bare = env_id.rpartition(":")
+    for name in (module, import_module):
+        _refuse_unimported(bare, name)
     import_module = module or import_module
-    if import_module:
-        load_module(import_module)
     canonical = atari_id(bare)
     settings = _settings(sticky, frame_skip, max_steps, import_module, atari=canonical is not None)
     if canonical is not None:
@@ -54,10 +56,11 @@ def _gym_game(env_id: str, settings: dict[str, Json], max_steps: int | None) -> 
     spec = gymnasium.registry.get(env_id)
     if spec is None:
         raise UserError(f"unknown environment {env_id!r}: {_suggestion(env_id)}")
-    try:
-        env = gymnasium.make(env_id, disable_env_checker=True, max_episode_steps=-1)  # Game counts the steps itself
-    except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"{env_id} cannot be made: {' '.join(str(error).split())}") from error
+    with user_code(f"{env_id}: __init__"):
+        try:
+            env = gymnasium.make(env_id, disable_env_checker=True, max_episode_steps=-1)  # Game counts the steps itself
+        except (gymnasium.error.Error, ImportError) as error:
+            raise UserError(f"{env_id} cannot be made: {one_line(str(error))}") from error
     return GymGame(env, env_id=env_id, settings=settings, limit=max_steps or spec.max_episode_steps)
 
 
@@ -69,12 +72,21 @@ def _suggestion(env_id: str) -> str:
     return f"did you mean {', '.join(close)}? Else {cure}" if close else cure
 
 
+def _refuse_unimported(env_id: str, module: str | None) -> None:
+    if module and module not in sys.modules:
+        raise UserError(
+            f"the game {env_id} comes from the module {module!r}, and importing it runs its code; if you trust it, "
+            f"add --import {module} (in Python: import it first)"
+        )
+
+
 def load_module(module: str) -> None:
-    """Import a module of the user's, which may register games."""
+    """Import a module that the user has named, which may register games; never one that a file names."""
     try:
         importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # whatever the user's module raises
         raise UserError(
-            f"cannot import module {module!r} ({type(error).__name__}: {error}): mend it, install it, or put its "
-            "folder on PYTHONPATH"
+            f"cannot import module {module!r} ({describe(error)}): fix it, install it, or put its folder on PYTHONPATH"
         ) from error

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 from tyro.conf import arg
 
 from acvp.errors import UserError
+from acvp.options import require, require_seed
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 VideoFormat = Literal["mp4", "gif"]
@@ -58,10 +59,10 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         require_runs(self.runs)
         require(1, horizon=self.horizon, windows=self.windows, batch_size=self.batch_size)
-        require(0, shuffled_windows=self.shuffled_windows, videos=self.videos, seed=self.seed)
+        require(0, shuffled_windows=self.shuffled_windows, videos=self.videos)
+        require(1, video_steps=self.video_steps)
+        require_seed(self.seed)
         require(0, reward_steps=self.most_reward_steps)
-        if self.video_steps is not None:
-            require(1, video_steps=self.video_steps)
         strip_steps(self.strip, self.film_steps)
         if self.crop is not None:
             parse_crop(self.crop)
@@ -105,9 +106,8 @@ class CounterfactualConfig:
     def __post_init__(self) -> None:
         require_runs(self.runs)
         require(1, states=self.states, steps=self.steps)
-        require(0, seed=self.seed)
-        if self.sequences is not None:
-            require(2, sequences=self.sequences)
+        require(2, sequences=self.sequences)
+        require_seed(self.seed)
 
 
 class Crop(NamedTuple):
@@ -123,13 +123,6 @@ def require_runs(runs: tuple[Path, ...]) -> None:
     """Refuse an empty list of runs."""
     if not runs:
         raise UserError("--runs is empty: name at least one run")
-
-
-def require(least: int, **values: int) -> None:
-    """Refuse values under the least, by the name of their option."""
-    for name, value in values.items():
-        if value < least:
-            raise UserError(f"--{name.replace('_', '-')} {value}: at least {least}")
 
 
 def parse_crop(text: str) -> Crop:
@@ -150,7 +143,7 @@ def strip_steps(text: str | None, last: int) -> tuple[int, ...]:
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if not match:
             raise UserError(f"--strip {text}: write steps and ranges of steps, such as 1-7,174-180")
-        steps |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        steps |= set(range(int(match[1]), min(int(match[2] or match[1]), last + 1) + 1)) or {0}
     if not steps or min(steps) < 1 or max(steps) > last:
         raise UserError(f"--strip {text}: steps must lie in 1 to {last}; --video-steps makes videos longer")
     return tuple(sorted(steps))

@@ -135,6 +135,6 @@ def training_of(path: Path) -> Trained | None:
     if run is None:
         return None
     config = RunFolder(run).read_config()
-    if "held_out" not in config:
+    if not {"store", "held_out"} <= config.keys():
         raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
     return Trained(digest=config["store"], held_out=tuple(config["held_out"]))

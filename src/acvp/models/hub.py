@@ -38,6 +38,9 @@ class Shareable(ModelHubMixin):
     def _from_folder(cls, folder: Path) -> Self:
         from acvp.models.files import predictor_from_files  # see above
 
+        missing = [name for name in WANTED if not (folder / name).is_file()]
+        if missing:
+            raise ConfigError(f"{folder} is no predictor's: {missing[0]} cannot be read")
         try:
             predictor = predictor_from_files({name: (folder / name).read_bytes() for name in WANTED})
         except OSError as error:

@@ -15,9 +15,20 @@ from acvp.play.session import Session
 def play(config: PlayConfig, say: Callable[[str], None]) -> None:
     """Serve the page until interrupted; whatever cannot work is refused before."""
     try:
-        from acvp.play.server import free_socket, make_app, make_server, open_page
+        from acvp.play.limits import OUT_OF_FILES, is_out_of_files
     except ImportError as error:
         raise UserError(f"playing needs the extra: pip install 'acvp[play]' ({error})") from error
+    try:
+        _serve(config, say)
+    except OSError as error:
+        if is_out_of_files(error):
+            raise UserError(OUT_OF_FILES) from error
+        raise
+
+
+def _serve(config: PlayConfig, say: Callable[[str], None]) -> None:
+    from acvp.play.server import free_socket, make_app, make_server, open_page
+
     make_session = session_maker(config)
     make_session().close()  # so that a mistake shows here and not in the page
     listener = free_socket(config.port)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,8 @@ from acvp.play.session import Session
 
 MAX_MESSAGE = 1024
 """Bytes of a message."""
+LARGEST_NUMBER = 10**9
+"""In a message; far beyond any frame, episode or rate."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def parse(text: str) -> Command:
 
 
 def _checked(name: str, field: str, value: Any, kind: type) -> Any:
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if kind is float or type(value) is not kind:
+    if type(value) not in ((int, float) if kind is float else (kind,)):
         raise UserError(f"{name}: {field} must be a {kind.__name__}")
-    return value
+    if kind in (int, float) and not abs(value) <= LARGEST_NUMBER:  # NaN and infinity neither
+        raise UserError(f"{name}: {field} must be at most {LARGEST_NUMBER:,}")
+    return float(value) if kind is float else value

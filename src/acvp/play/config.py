@@ -9,6 +9,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from acvp.errors import UserError
+from acvp.options import AT_ONCE, require, require_seed
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Decisions a second that a player may ask for."""
@@ -51,12 +52,10 @@ class PlayConfig:
             raise UserError(f"--temperature {self.temperature:g}: 0 (always the likeliest) to {HOTTEST:g} are possible")
         if not SLOWEST <= self.fps <= FASTEST:
             raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} decisions a second are possible")
-        if not 1 <= self.port <= 65535:
-            raise UserError(f"--port {self.port}: ports go from 1 to 65535")
-        if self.sessions < 1 or self.rewind_mb < 1:
-            raise UserError(f"--sessions {self.sessions}, --rewind-mb {self.rewind_mb}: at least 1 each")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require(1, 65535, port=self.port)
+        require(1, AT_ONCE, sessions=self.sessions)
+        require(1, rewind_mb=self.rewind_mb)
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,5 +84,5 @@ class PredictorExportConfig:
             raise UserError("nothing to write: name a folder with --onnx or --web")
         if self.run is not None and self.pretrained is not None:
             raise UserError("--run and --pretrained: name one of them")
-        if self.starts < 1 or self.seed < 0:
-            raise UserError(f"--starts {self.starts}, --seed {self.seed}: at least 1 start, and a seed from 0")
+        require(1, starts=self.starts)
+        require_seed(self.seed)

@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from acvp.errors import UserError
 from acvp.play.commands import Note, Reply, Video, parse
 from acvp.play.dream import share_cores
+from acvp.play.limits import OUT_OF_FILES, Limits, is_out_of_files
 from acvp.play.moment import Grid
 from acvp.play.session import Session
 from acvp.play.wire import PictureStream, grid_message, video_message, welcome
@@ -26,6 +27,8 @@ MOST_MESSAGES = 300
 """Of a page in a second; who sends more is cut off."""
 BAD_DATA, TOO_MUCH, FAILED = 1003, 1008, 1011
 """Codes of the WebSocket standard."""
+CLOSE_SECONDS = 2.0
+"""For telling a page why it is disconnected; one that does not read is not waited for."""
 LONGEST_REASON = 120
 """Bytes of the reason that a closing socket may give."""
 
@@ -33,33 +36,94 @@ T = TypeVar("T")
 log = logging.getLogger("acvp.play")
 
 
+class Presence:
+    """Which pictures a page has confirmed, and how long it has kept the server waiting; times are monotonic seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.sent = self.shown = 0
+        """The newest picture sent, and the newest one confirmed."""
+        self._heard = self._owing = now
+        self._obeying: float | None = now  # the session is being made
+
+    @property
+    def room(self) -> bool:
+        """Whether another picture may be sent."""
+        return self.sent - self.shown < IN_FLIGHT
+
+    def send(self, now: float) -> None:
+        """Note that the next picture is on its way."""
+        if self.sent == self.shown:
+            self._owing = now
+        self.sent += 1
+
+    def confirm(self, number: int, now: float) -> None:
+        """Note that a picture was shown; one that was never sent does not count."""
+        if self.shown < min(number, self.sent):
+            self.shown, self._owing = min(number, self.sent), now
+
+    def begin_command(self, now: float) -> None:
+        """Note that a message has come in; until it is dealt with, the server is the one to wait for."""
+        self._heard = self._obeying = now
+
+    def end_command(self, now: float) -> None:
+        """Note that the next message can be read."""
+        if self._obeying is not None:
+            self._owing += now - self._obeying
+        self._heard, self._obeying = now, None
+
+    def silent(self, now: float) -> float:
+        """Return for how long a picture has been unconfirmed."""
+        return 0.0 if self.sent == self.shown or self._obeying is not None else now - self._owing
+
+    def idle(self, now: float) -> float:
+        """Return for how long nothing has come in."""
+        return 0.0 if self._obeying is not None else now - self._heard
+
+
+class _DismissedError(Exception):
+    """The server takes the page's seat away."""
+
+
 class Connection:
     """Plays a session at its pace; everything the session does happens in one thread of its own."""
 
-    def __init__(self, socket: WebSocket, make_session: Callable[[], Session]) -> None:
-        self._socket, self._make_session = socket, make_session
+    def __init__(self, socket: WebSocket, make_session: Callable[[], Session], limits: Limits) -> None:
+        self._socket, self._make_session, self._limits = socket, make_session, limits
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="acvp-play", initializer=share_cores)
         self._stream = PictureStream()
-        self._sent = self._shown = 0
+        self._presence = Presence(time.monotonic())
+        self._dismissal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._news, self._room, self._keys = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._second, self._messages = 0, 0
 
+    @property
+    def idle_seconds(self) -> float:
+        """How long ago the page last sent anything."""
+        return self._presence.idle(time.monotonic())
+
+    def dismiss(self, reason: str) -> None:
+        """Let `run` disconnect the page."""
+        if not self._dismissal.done():
+            self._dismissal.set_result(reason)
+
     async def run(self) -> None:
-        """Play until the page leaves."""
+        """Play until the page leaves or is dismissed."""
         session: Session | None = None
         try:
             session = await self._in_thread(self._make_session)
             await self._greet(session)
-            await _until_first(self._receive(session), self._play(session), self._send(session))
+            self._presence.end_command(time.monotonic())
+            await _until_first(self._receive(session), self._play(session), self._send(session), self._watch())
         except WebSocketDisconnect:
             pass
+        except _DismissedError as dismissed:
+            await self._close(TOO_MUCH, str(dismissed))
         except Exception as error:  # whatever a game or a policy of the user's raises
-            if not isinstance(error, UserError):
+            if is_out_of_files(error):
+                log.error(OUT_OF_FILES)
+            elif not isinstance(error, UserError):
                 log.exception("the session failed")
-            with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the page may have gone meanwhile
-                reason = f"the session has ended: {error or type(error).__name__}"
-                await self._tell(Note(reason))
-                await self._socket.close(FAILED, reason.encode()[:LONGEST_REASON].decode(errors="ignore"))
+            await self._close(FAILED, f"the session has ended: {error or type(error).__name__}")
         finally:
             if session is not None:
                 self._thread.submit(session.close)
@@ -78,7 +142,24 @@ class Connection:
             if text is None:
                 await self._socket.close(BAD_DATA, "text messages only")
                 return
+            self._presence.begin_command(time.monotonic())
             await self._obey(session, text)
+            self._presence.end_command(time.monotonic())
+
+    async def _watch(self) -> None:
+        """Dismiss a page that leaves a picture unconfirmed for too long, or whose seat is needed."""
+        limit = self._limits.silent_seconds
+        while self._presence.silent(time.monotonic()) < limit:
+            with contextlib.suppress(TimeoutError):
+                raise _DismissedError(await asyncio.wait_for(asyncio.shield(self._dismissal), limit / 4))
+        raise _DismissedError(f"no picture confirmed for {limit:g} seconds: reload to play")
+
+    async def _close(self, code: int, reason: str) -> None:
+        """Tell the page why, and close its socket, unless it has gone meanwhile or does not read."""
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._tell(Note(reason))
+                await self._socket.close(code, reason.encode()[:LONGEST_REASON].decode(errors="ignore"))
 
     async def _obey(self, session: Session, text: str) -> None:
         if self._confirmed(text):
@@ -102,8 +183,8 @@ class Connection:
         """Return whether a message only says which picture was shown: "#12"."""
         if not (text.startswith("#") and text[1:].isascii() and text[1:].isdigit() and len(text) < 16):
             return False
-        self._shown = max(self._shown, min(int(text[1:]), self._sent))
-        if self._sent - self._shown < IN_FLIGHT:
+        self._presence.confirm(int(text[1:]), time.monotonic())
+        if self._presence.room:
             self._room.set()
         return True
 
@@ -137,10 +218,11 @@ class Connection:
             await self._news.wait()
             await self._room.wait()
             self._news.clear()
-            self._sent += 1
-            if self._sent - self._shown >= IN_FLIGHT:
+            message = await self._in_thread(self._stream.encode, session, self._presence.sent + 1)
+            self._presence.send(time.monotonic())
+            if not self._presence.room:
                 self._room.clear()
-            await self._socket.send_bytes(await self._in_thread(self._stream.encode, session, self._sent))
+            await self._socket.send_bytes(message)
 
     async def _greet(self, session: Session) -> None:
         await self._socket.send_text(json.dumps({"welcome": welcome(session)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import mimetypes
 import socket
 import webbrowser
@@ -19,6 +20,7 @@ from acvp.errors import UserError
 from acvp.play.commands import MAX_MESSAGE
 from acvp.play.connection import Connection
 from acvp.play.guard import HEADERS, Guard
+from acvp.play.limits import ClosingDeadline, Limits, OutOfFiles, http_protocol
 from acvp.play.page_files import page_files
 from acvp.play.session import Session
 
@@ -28,7 +30,12 @@ BUSY = 1013
 """WebSocket code: try again later."""
 
 
-def make_app(make_session: Callable[[], Session], *, port: int, sessions: int) -> ASGIApp:
+DEFAULT_LIMITS = Limits()
+
+
+def make_app(
+    make_session: Callable[[], Session], *, port: int, sessions: int, limits: Limits = DEFAULT_LIMITS
+) -> ASGIApp:
     """Return the application: the page's files by name, and the socket, for so many sessions at once."""
     page = page_files()
     playing: set[Connection] = set()
@@ -40,12 +47,21 @@ def make_app(make_session: Callable[[], Session], *, port: int, sessions: int) -
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return Response(page[name], media_type="text/javascript" if name.endswith(".js") else kind)
 
+    def free_a_seat() -> bool:
+        """Disconnect the page that has been idle the longest, if that is long enough."""
+        idlest = max(playing, key=lambda connection: connection.idle_seconds)
+        if idlest.idle_seconds < limits.idle_seconds:
+            return False
+        playing.discard(idlest)
+        idlest.dismiss("paused for long, and another page needed the seat: reload to play")
+        return True
+
     async def play(websocket: WebSocket) -> None:
         await websocket.accept()
-        if len(playing) >= sessions:
+        if len(playing) >= sessions and not free_a_seat():
             await websocket.close(BUSY, f"{sessions} pages play already (--sessions)")
             return
-        connection = Connection(websocket, make_session)
+        connection = Connection(websocket, make_session, limits)
         playing.add(connection)
         try:
             await connection.run()
@@ -75,10 +91,21 @@ def free_socket(port: int) -> socket.socket:
     raise UserError(f"ports {port} to {port + PORTS_TRIED - 1} are all taken: choose another --port")
 
 
-def make_server(app: ASGIApp) -> uvicorn.Server:
+class PlayServer(uvicorn.Server):
+    """uvicorn's server, which reports in one line that there are no more files, and continues."""
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until asked to stop."""
+        asyncio.get_running_loop().set_exception_handler(OutOfFiles())
+        await super().serve(sockets)
+
+
+def make_server(app: ASGIApp, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
     """Return the server of an application; `run(sockets=[...])` runs it."""
     config = uvicorn.Config(
         app,
+        http=http_protocol(limits),
+        ws=ClosingDeadline,
         log_level="critical",  # errors of sessions are logged by Connection; what clients get wrong is not an error
         access_log=False,
         headers=[(name.decode(), value.decode()) for name, value in HEADERS],
@@ -89,7 +116,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
         timeout_graceful_shutdown=2,
         lifespan="off",
     )
-    return uvicorn.Server(config)
+    return PlayServer(config)
 
 
 def open_page(address: str) -> bool:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from acvp.analysis.plots import controlled_figure, similarity_figure
 from acvp.analysis.tables import analysis_tables
 from acvp.report import markup
-from acvp.report.sources import Analysis
+from acvp.report.sources import Analysis, read_media
 
 FIGURES: dict[str, tuple[Callable[..., Figure], str]] = {
     "similarity": (similarity_figure, "which actions are alike"),
@@ -46,8 +46,6 @@ def analysis_section(run: str, analysis: Analysis, themed: Callable[[Any, str], 
 def _pictures(analysis: Analysis, start: str, caption: str, look: str) -> str:
     """Return the PNG files whose names begin so, the first at once and the others folded away."""
     names = [Path(name).name for name in analysis.body["files"] if name.startswith(start) and name.endswith(".png")]
-    files = [analysis.folder / "plots" / name for name in names]
-    shown = [
-        markup.figure(markup.image(file.read_bytes(), "png", caption), caption, look) for file in files if file.exists()
-    ]
+    pictures = [read_media(analysis.folder, Path("plots") / name) for name in names]
+    shown = [markup.figure(markup.image(data, "png", caption), caption, look) for data in pictures if data is not None]
     return "".join(shown[:1]) + (markup.folded("more", "".join(shown[1:])) if len(shown) > 1 else "")

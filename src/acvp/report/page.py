@@ -10,13 +10,14 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
 from acvp.evaluation.branch_plots import accuracy_figure
 from acvp.evaluation.plots import DARK, LIGHT, curve_figure, image
 from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, number, ordered_metrics
 from acvp.report import markup
 from acvp.report.analysis import analysis_section
 from acvp.report.config import ReportConfig
-from acvp.report.sources import RunSource, Sources, read_sources
+from acvp.report.sources import RunSource, Sources, read_media, read_sources
 from acvp.report.training_plot import training_figure
 
 
@@ -24,8 +25,15 @@ def write_report(config: ReportConfig) -> Path:
     """Write the page of a configuration and return where it is."""
     sources = read_sources(config)
     out = config.out or config.folder / "report.html"
+    try:
+        page = make_page(sources, config.title).encode(errors="backslashreplace")
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UserError(
+            f"{config.folder}: its results, or those of a run, are not as this version of acvp writes them "
+            f"({type(error).__name__}: {error}); make them again"
+        ) from error
     make_folder(out.parent)
-    write_atomic(out, make_page(sources, config.title).encode())
+    write_atomic(out, page)
     return out
 
 
@@ -95,27 +103,30 @@ def _film(folder: Path, film: dict[str, str]) -> str:
         f"{film['title']}: truth, then prediction and difference of each run; the border is green while real frames "
         "are given and orange once the run is on its own."
     )
-    if "mp4" in film and (folder / film["mp4"]).exists():
-        return markup.figure(markup.video((folder / film["mp4"]).read_bytes(), film["title"]), caption, "wide")
-    if "gif" in film and (folder / film["gif"]).exists():
-        return markup.figure(markup.image((folder / film["gif"]).read_bytes(), "gif", film["title"]), caption, "wide")
+    if "mp4" in film and (data := read_media(folder, film["mp4"])) is not None:
+        return markup.figure(markup.video(data, film["title"]), caption, "wide")
+    if "gif" in film and (data := read_media(folder, film["gif"])) is not None:
+        return markup.figure(markup.image(data, "gif", film["title"]), caption, "wide")
     return markup.text(f"{film['title']}: its video is no longer in {folder}", "note")
 
 
 def _strips(folder: Path, film: dict[str, str]) -> str:
     parts = []
     for kind, what in (("crop", "a part of the frame, enlarged"), ("strip", "the controlled object is boxed")):
-        if kind in film and (folder / film[kind]).exists():
-            picture = markup.image((folder / film[kind]).read_bytes(), "png", f"{film['title']}, {what}", "pixels")
+        if kind in film and (data := read_media(folder, film[kind])) is not None:
+            picture = markup.image(data, "png", f"{film['title']}, {what}", "pixels")
             parts.append(markup.figure(picture, f"{film['title']}: {what}", "strip"))
     return "\n".join(parts)
 
 
 def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
     figure = markup.figure(_themed(lambda colors: accuracy_figure(body, colors), "counterfactual accuracy"))
+    found = sorted((sources.folder / "plots").glob("counterfactual-*.png"))
+    pictures = [read_media(sources.folder, file.relative_to(sources.folder)) for file in found]
     examples = [
-        markup.figure(markup.image(file.read_bytes(), "png", "futures of one state", "pixels"), "", "wide")
-        for file in sorted((sources.folder / "plots").glob("counterfactual-*.png"))
+        markup.figure(markup.image(data, "png", "futures of one state", "pixels"), "", "wide")
+        for data in pictures
+        if data is not None
     ]
     return markup.section(
         "counterfactual",

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from acvp.durable import finished_lines
 from acvp.errors import UserError
+from acvp.reading import read_file
 from acvp.report.config import ReportConfig
 from acvp.runs import STARTS_NAME, RunFolder
 
@@ -51,7 +53,7 @@ class Sources:
 def read_sources(config: ReportConfig) -> Sources:
     """Read all there is; results are missing only where they were not asked for by name."""
     folder = config.folder
-    found = {name: _json(folder / name) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
+    found = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
     runs = [_run(path, folder) for path in config.runs]
     analysed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
     if config.results is not None and not any(found.values()) and not analysed:
@@ -67,9 +69,24 @@ def read_sources(config: ReportConfig) -> Sources:
     )
 
 
+def read_media(folder: Path, name: str | Path) -> bytes | None:
+    """Return a picture or a video of a folder of results, None where it is no longer there.
+
+    The name comes from a JSON file that may be somebody else's: what lies outside the folder is refused.
+    """
+    try:
+        return read_file(folder / name, folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(
+            f"{folder}: the results name {str(name)!r:.200}: it cannot be read ({error.strerror})"
+        ) from error
+
+
 def _run(path: Path, results: Path) -> RunSource:
     run, name = RunFolder(path), path.resolve().name
-    predictor = _json(run.predictor / "config.json") or {}
+    predictor = _json(run.predictor / "config.json", path) or {}
     return RunSource(
         name=name,
         config=run.read_config(),
@@ -83,18 +100,18 @@ def _run(path: Path, results: Path) -> RunSource:
 def _analysis(run: str, folders: tuple[Path, ...]) -> Analysis | None:
     """Return the analysis of a run from the first folder that has one; None where none has."""
     for folder in folders:
-        body = _json(folder / ANALYSIS_NAME)
+        body = _json(folder / ANALYSIS_NAME, folder)
         if body is not None and body.get("run") == run:
             return Analysis(folder=folder, body=body)
     return None
 
 
-def _json(file: Path) -> dict[str, Any] | None:
+def _json(file: Path, within: Path) -> dict[str, Any] | None:
     """Return the object in a file, None where there is no such file."""
     try:
         if file.stat().st_size > MAX_JSON:
             raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many")
-        body = json.loads(file.read_bytes())
+        body = json.loads(read_file(file, within))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -108,9 +125,9 @@ def _json(file: Path) -> dict[str, Any] | None:
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of lines; a last line that was never finished does not count."""
-    if not file.exists():
-        return []
     try:
-        return [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
-    except ValueError as error:
+        return [json.loads(line) for line in finished_lines(file)]
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: damaged ({error})") from error

@@ -123,6 +123,12 @@ class TrainingData:
 
     def held_out(self) -> tuple[WindowBatch, tuple[int, ...]]:
         """Return the held-out windows and the horizons that fit into the test episodes; both follow from the seed."""
+        windows, horizons = self.test_windows()
+        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
+        return windows.batch(numbers), horizons
+
+    def test_windows(self) -> tuple[Windows, tuple[int, ...]]:
+        """Return all windows of the test episodes, and the horizons that fit into them."""
         longest = max(entry.frames for entry in self.test.entries)
         context = max(HELD_OUT_CONTEXT, self.recipe.predictor.context)
         horizons = tuple(h for h in self.recipe.horizons if context + h <= longest)
@@ -130,6 +136,4 @@ class TrainingData:
             context = self.recipe.predictor.context
             horizons = (min(self.recipe.horizons),)
         window = Window(context, max(horizons))
-        windows = Windows(self.test, window, None if self._stored_as_seen else self.view)
-        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
-        return windows.batch(numbers), horizons
+        return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons

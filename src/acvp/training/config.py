@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from acvp.errors import UserError
+from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_seed, require_share
 
 ModelName = Literal["pixel", "feedforward", "recurrent", "no-action", "mlp"]
 PresetName = Literal["paper", "authors", "cpu", "smoke"]
@@ -34,7 +35,8 @@ class TrainConfig:
     test_fraction: float = 0.1
     """Share of the frames held out for the errors shown during training; whole episodes."""
     minutes: float | None = None
-    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths."""
+    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths. More
+    than a run was started with: the difference is added to it."""
     outcome_heads: bool = False
     """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -55,12 +57,19 @@ class TrainConfig:
     """Newest checkpoints kept, besides the best one."""
 
     def __post_init__(self) -> None:
-        for name in ("devices", "accumulate", "threads", "keep"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} {getattr(self, name)}: at least 1")
-        if self.minutes is not None and self.minutes <= 0:
-            raise UserError(f"--minutes {self.minutes:g}: more than 0")
-        if self.save_minutes < 0:
-            raise UserError(f"--save-minutes {self.save_minutes:g}: 0 or more")
-        if self.seed < 0:
-            raise UserError(f"--seed {self.seed}: 0 or more")
+        require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
+        require(1, LONGEST, keep=self.keep)
+        require(0, MAX_MINUTES, save_minutes=self.save_minutes)
+        require_above_zero(MAX_MINUTES, minutes=self.minutes)
+        require_share(test_fraction=self.test_fraction)
+        require_seed(self.seed)
+
+    def command(self, run: Path, minutes: float) -> str:
+        """Return the command line that continues a run with these options until it has had so many minutes."""
+        words = ["acvp", "train", "--run", str(run), "--minutes", f"{minutes:g}"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("run", "minutes", "resume") or value == field.default:
+                continue
+            words += [f"--{field.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join(words)

@@ -6,7 +6,7 @@ Each phase has windows, batch and learning rate of its own, and starts with a ne
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import cos, pi
+from math import cos, isclose, pi
 
 from acvp.errors import UserError
 
@@ -104,3 +104,26 @@ def within_minutes(phases: tuple[Phase, ...], minutes: float) -> tuple[Phase, ..
         replace(phase, minutes=minutes * share / sum(shares), steps=None if phase.anneal else phase.steps)
         for phase, share in zip(phases, shares, strict=True)
     )
+
+
+def total_minutes(phases: tuple[Phase, ...]) -> float:
+    """Return the wall-clock minutes of the phases that end by the clock."""
+    return sum(phase.minutes or 0.0 for phase in phases)
+
+
+def prolonged(before: tuple[Phase, ...], asked: tuple[Phase, ...]) -> tuple[Phase, ...] | None:
+    """Return a run's phases, followed by those asked for in the minutes that it has not had; None: of another kind.
+
+    A phase that is over stays as it was: what is added starts with a new optimizer and its own learning rates.
+    """
+    rounds, rest = divmod(len(before), len(asked))
+    kinds = [replace(phase, steps=1, minutes=None) for phase in (*before, *asked)]
+    if rest or kinds != kinds[-len(asked) :] * (rounds + 1):
+        return None
+    had, wanted = total_minutes(before), total_minutes(asked)
+    if isclose(had, wanted, rel_tol=1e-6):
+        return before
+    if wanted < had:
+        return None
+    more = (wanted - had) / wanted
+    return before + tuple(replace(phase, minutes=(phase.minutes or 0.0) * more) for phase in asked)

@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress
+from rich.text import Text
 
 from acvp.runs import clock
+from acvp.terminal import PlainColumn, visible
 from acvp.training.heldout import HeldOutReport
 from acvp.training.log import StepReport
 
@@ -25,7 +27,7 @@ class Display:
     def __init__(self, console: Console, phases: int, *, speaks: bool = True) -> None:
         self._console, self._phases, self._speaks = console, phases, speaks
         self._live = speaks and console.is_terminal
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
+        columns = (PlainColumn("{task.description}"), BarColumn(), PlainColumn("{task.fields[text]}"))
         self._bar = Progress(*columns, console=console, transient=True, disable=not self._live)
         self._task = self._bar.add_task("phase", total=1.0, text="")
         self._loss = self._speed = 0.0
@@ -43,7 +45,7 @@ class Display:
     def say(self, text: str) -> None:
         """Print a line."""
         if self._speaks:
-            self._console.print(text, markup=False)
+            self._console.print(Text(visible(text)))
 
     def step(self, report: StepReport, progress: float, seconds_left: Callable[[], float | None]) -> None:
         """Take in an update; `progress` is the phase's, from 0 to 1."""

@@ -10,6 +10,7 @@ Shapes: B windows, T real frames, C channels, H height, W width.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,20 +68,39 @@ class HeldOut:
     @torch.no_grad()
     def measure(self, predictor: Predictor) -> HeldOutReport:
         """Return the errors of a predictor that is fed its own predictions."""
-        real = self._real(predictor, 0, self.context)  # (B, T, C, H, W)
-        actions = self._actions.to(real.device)
-        state = predictor.observe(real, actions[:, : self.context - 1])
-        last, errors, copies, pairs = real[:, -1], [], [], []
+        errors, copies, pairs = [], [], []
         wrong: list[tuple[float, float]] = []
-        future = actions[:, self.context - 1 :]
-        for step, (frame, _) in enumerate(imagine(predictor, state, future)):
-            truth = self._real(predictor, self.context + step, self.context + step + 1)[:, 0]
+        for frame, last, truth in self._rollout(predictor):
             errors.append(_squared(frame, truth))
             copies.append(_squared(last, truth))
             if isinstance(predictor, PixelPredictor):
                 wrong.append((_wrong(predictor, frame, truth), _wrong(predictor, last, truth)))
             pairs.append((truth[0], frame[0]))
         return self._report(predictor, errors, copies, wrong, pairs)
+
+    @torch.no_grad()
+    def errors_by_window(self, predictor: Predictor) -> dict[int, NDArray[np.float64]]:
+        """Return the errors (B, 2) of the predictor and of repeating the last frame, by steps ahead.
+
+        Wrong pixels of a predictor that names colours, the squared error summed over a frame of the others.
+        """
+        measured = []
+        for frame, last, truth in self._rollout(predictor):
+            if isinstance(predictor, PixelPredictor):
+                apart = [_differ(predictor, each, truth).flatten(1) for each in (frame, last)]
+            else:
+                apart = [(each.float() - truth).square().flatten(1) for each in (frame, last)]
+            measured.append(torch.stack([each.double().sum(1) for each in apart], 1).numpy(force=True))  # (B, 2)
+        return {h: measured[h - 1] for h in self.horizons}
+
+    def _rollout(self, predictor: Predictor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield, step by step, the predicted, the last given and the true frames, (B, C, H, W) each."""
+        real = self._real(predictor, 0, self.context)  # (B, T, C, H, W)
+        actions = self._actions.to(real.device)
+        state = predictor.observe(real, actions[:, : self.context - 1])
+        for step, (frame, _) in enumerate(imagine(predictor, state, actions[:, self.context - 1 :])):
+            truth = self._real(predictor, self.context + step, self.context + step + 1)[:, 0]
+            yield frame, real[:, -1], truth
 
     def _real(self, predictor: Predictor, start: int, stop: int) -> Tensor:
         return to_float(predictor.normaliser, self._frames[:, start:stop], self._palette)
@@ -112,8 +132,12 @@ def _squared(frames: Tensor, truth: Tensor) -> float:
 
 
 def _wrong(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> float:
+    return int(_differ(predictor, frames, truth).sum()) / len(frames)
+
+
+def _differ(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> Tensor:
     named, real = (predictor.colours.classes(predictor.normaliser.to_uint8(each)) for each in (frames, truth))
-    return int((named != real).sum()) / len(frames)
+    return named != real
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:

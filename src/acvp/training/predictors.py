@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.resources import files
 from pathlib import Path
 
 from acvp.checkpoint import newest_good
 from acvp.errors import UserError
 from acvp.models import ConfigError, Predictor, predictor_from_files
+from acvp.progress import err
+from acvp.reading import read_file
 from acvp.runs import RunFolder
 
 FILES = ("config.json", "model.safetensors")
@@ -43,23 +44,24 @@ def load(path: str | Path) -> Predictor:
         )
     run = RunFolder(path)
     if all((run.predictor / name).exists() for name in FILES):
-        return _from_folder(run.predictor)
+        return _from_folder(run.predictor, path)
     if not (path / FILES[1]).exists() and run.checkpoints.is_dir():
-        checkpoint = newest_good(run.checkpoints, lambda text: print(f"acvp: {text}", file=sys.stderr))
+        checkpoint = newest_good(run.checkpoints, lambda text: err.print(f"acvp: {text}"))
         if checkpoint is None:
             raise UserError(f"{path}: this run has no checkpoint yet; train it with acvp train")
         return _from_files(checkpoint.path, checkpoint.files)
     return _from_folder(path)
 
 
-def _from_folder(path: Path) -> Predictor:
+def _from_folder(path: Path, within: Path | None = None) -> Predictor:
+    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` where that is given."""
     found = {}
     for name in FILES:
         file = path / name
         try:
             if name.endswith(".json") and file.stat().st_size > MAX_CONFIG:
                 raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many for a configuration")
-            found[name] = file.read_bytes()
+            found[name] = read_file(file, within or path)
         except OSError as error:
             raise UserError(
                 f"{file}: cannot be read ({error.strerror}); a run, a checkpoint or a predictor folder has one"

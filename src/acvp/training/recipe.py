@@ -56,11 +56,14 @@ class Recipe:
 
 def completed(recipe: dict[str, Any]) -> dict[str, Any]:
     """Return a recipe as an earlier version wrote it, with the defaults of fields that it did not have."""
-    return _completed(recipe, Recipe) | {
-        "predictor": _completed(recipe["predictor"], CONFIGS[recipe["predictor"]["kind"]]),
-        "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
-        "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
-    }
+    try:
+        return _completed(recipe, Recipe) | {
+            "predictor": _completed(recipe["predictor"], CONFIGS[recipe["predictor"]["kind"]]),
+            "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
+            "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
+        }
+    except (KeyError, TypeError) as error:
+        raise UserError(f"the run's config.json holds no recipe of acvp ({error}); choose another --run") from error
 
 
 def _completed(values: dict[str, Any], kind: type[Any]) -> dict[str, Any]:

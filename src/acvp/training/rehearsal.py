@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
-import sys
 import time
 
 import torch
 
 from acvp.durable import SPARE_BYTES, DiskError
-from acvp.runs import clock
+from acvp.runs import clock, peak_memory_bytes
 from acvp.training.batches import to_device
 from acvp.training.trainer import Trainer
 
@@ -75,6 +73,5 @@ def _memory(trainer: Trainer) -> str:
     if device.type == "cuda":
         taken, where = torch.cuda.max_memory_allocated(device), "on each GPU"
     else:
-        unit = 1 if sys.platform == "darwin" else 1024
-        taken, where = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, "in each process"
+        taken, where = peak_memory_bytes() or 0, "in each process"
     return f"memory: about {(taken + moments) / 1e9:.1f} GB {where}"

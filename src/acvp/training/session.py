@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,13 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
+from acvp.progress import err
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
 from acvp.stopping import StoppedError, stop_signals
 from acvp.training.batches import TrainingData
+from acvp.training.comparison import Conclusions, compare_with_copying
 from acvp.training.config import TrainConfig
+from acvp.training.curriculum import Phase, prolonged, total_minutes
 from acvp.training.display import Display
 from acvp.training.engine import make_fabric
 from acvp.training.guard import DivergenceError
@@ -42,6 +45,10 @@ from acvp.training.snapshot import Restored, from_checkpoint
 from acvp.training.trainer import Trainer
 
 EXIT_DONE, EXIT_DIVERGED = 0, 1
+SHORTEST = 1.0
+"""Seconds of training below which the share of the cores' time says nothing."""
+BUSY_BELOW = 0.8
+"""Share of the cores' time below which a run is reminded that minutes are those of the wall clock."""
 LAST_WRITTEN = "config.json"
 """Of a predictor folder: once it is there, all is."""
 
@@ -62,10 +69,12 @@ def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Con
 
 
 def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None) -> Result:
+    run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
+    if config.minutes is not None and run.begun:
+        recipe = _with_more_minutes(recipe, run)
     data = TrainingData(store, recipe)
     fabric = make_fabric(config)
-    run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
-    console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console = console or err
     display = Display(console, len(recipe.phases), speaks=fabric.is_global_zero)
     with stop_signals() as stop, _writing(run, fabric), display:
         restored = _begin(config, run, fabric, data, display)
@@ -90,11 +99,14 @@ def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
 
 def _fit(trainer: Trainer) -> int:
     """Train and return the exit code."""
-    display, run = trainer.display, trainer.run
+    display = trainer.display
     try:
         if trainer.position.phase < len(trainer.recipe.phases):
             _announce(trainer)
+        busy, began = time.process_time(), time.perf_counter()
         trainer.fit()
+        share = _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began)
+        _finish(trainer, share)
     except DivergenceError as error:
         if trainer.log:
             trainer.log.flush()
@@ -103,10 +115,45 @@ def _fit(trainer: Trainer) -> int:
     except StoppedError as stopped:
         display.say(f"acvp: stopped by {stopped} at step {trainer.position.step:,} and saved; the same command goes on")
         return stopped.exit_code
-    if trainer.fabric.is_global_zero and not (run.predictor / LAST_WRITTEN).exists():
-        write_predictor(trainer)
-    display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
     return EXIT_DONE
+
+
+def _finish(trainer: Trainer, share: str | None) -> None:
+    """Write the predictor, and report what it has learned and how to train it further."""
+    display, run, verdict = trainer.display, trainer.run, ""
+    if trainer.fabric.is_global_zero and not (run.predictor / LAST_WRITTEN).exists():
+        conclusions = conclude(trainer)
+        for line in conclusions.lines():
+            display.say(line)
+        verdict = "" if conclusions.learned else "no better than copying the last frame so far; "
+        write_predictor(trainer, conclusions)
+    if share:
+        display.say(share)
+    display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
+    minutes = 2 * total_minutes(trainer.recipe.phases) or max(0.01, float(f"{sum(trainer.position.seconds) / 60:.2g}"))
+    display.say(f"{verdict}to train further: {trainer.options.command(run.path, minutes)}")
+
+
+def conclude(trainer: Trainer) -> Conclusions:
+    """Compare the finished predictor with copying the last frame."""
+    trainer.display.say("comparing with copying the last frame on held-out windows")
+    trainer.predictor.eval()
+    conclusions = compare_with_copying(trainer.predictor, trainer.data, trainer.refuse_to_go_on)
+    trainer.predictor.train()
+    return conclusions
+
+
+def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None:
+    """Return a line on how much of the cores' time training has had; None where the cores do not do the work."""
+    threads = torch.get_num_threads()
+    if trainer.fabric.device.type != "cpu" or seconds < SHORTEST:
+        return None
+    share = min(1.0, busy / (seconds * threads))
+    cores = "1 core" if threads == 1 else f"{threads} cores"
+    line = f"processor: used {100 * share:.0f} % of the time of {cores} in {clock(seconds)} of wall-clock time"
+    return (
+        line if share > BUSY_BELOW else f"{line}; minutes count by the wall clock: a busy machine trains less in them"
+    )
 
 
 def _announce(trainer: Trainer) -> None:
@@ -187,7 +234,8 @@ def _begin(
         raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
     if fabric.is_global_zero:
         if run.begun:
-            _refuse_changes(run, wanted)
+            if _refuse_changes(run, wanted):
+                _prolong(run, wanted)
         else:
             run.write_config(wanted)
         run.note_start()
@@ -206,11 +254,35 @@ def _begin(
     return restored
 
 
-def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
-    """Raise where the run was started with another store or recipe, naming what differs."""
+def _with_more_minutes(recipe: Recipe, run: RunFolder) -> Recipe:
+    """Return the recipe with the run's own phases, and after them those of the minutes that are asked for in addition.
+
+    A recipe of another kind comes back as it is, to be refused with what differs.
+    """
+    before = run.read_config().get("recipe")
+    if before is None:
+        return recipe
+    phases = tuple(Phase(**phase) for phase in completed(before)["phases"])
+    longer = prolonged(phases, recipe.phases)
+    return recipe if longer is None else replace(recipe, phases=longer)
+
+
+def _prolong(run: RunFolder, wanted: dict[str, Any]) -> None:
+    """Turn a run into one of more phases; one that was finished no longer is, and its newest checkpoint is loaded."""
+    (run.predictor / LAST_WRITTEN).unlink(missing_ok=True)
+    run.write_config(wanted)
+
+
+def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> bool:
+    """Raise where the run was started with another store or recipe, naming what differs; return if it is longer."""
     there = run.read_config()
-    recipe = there.get("recipe")  # none: an agent's run
-    changed = differences(completed(recipe) if recipe else None, wanted["recipe"])
+    recipe = completed(there["recipe"]) if there.get("recipe") else None  # none: an agent's run
+    phases = wanted["recipe"]["phases"]
+    if recipe and len(recipe["phases"]) > len(phases):
+        minutes = sum(phase["minutes"] or 0.0 for phase in recipe["phases"])
+        raise UserError(f"{run.path} was given more time since: use --minutes {minutes:g} or more, or another --run")
+    same = phases[: len(recipe["phases"])] if recipe and len(recipe["phases"]) < len(phases) else phases
+    changed = differences(recipe, wanted["recipe"] | {"phases": same})
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
@@ -224,6 +296,7 @@ def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> None:
         raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
     if there.get("held_out") != wanted["held_out"]:
         raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
+    return len(same) < len(phases)
 
 
 def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) -> Predictor:
@@ -241,7 +314,7 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
     return predictor
 
 
-def write_predictor(trainer: Trainer) -> None:
+def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
     """Write the finished predictor with its card."""
     info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
     report, seconds = trainer.report or trainer.measure(), sum(trainer.position.seconds)
@@ -255,7 +328,8 @@ def write_predictor(trainer: Trainer) -> None:
         compute=f"{trainer.position.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{recipe.name}, seed {recipe.seed}",
-        error=f"{_told(report, recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows",
+        error=f"{_told(report, recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows; "
+        f"{conclusions.sentence}",
     )
     folder: Path = trainer.run.predictor
     make_folder(folder)

@@ -56,6 +56,7 @@ def check(format: str, planned: list[Plan]) -> None:
         assert after.info.env_id == (INFO.env_id if format in KEEPS_NAMES else "game")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["authors", "npz", "video"])
 @settings(max_examples=25)
 @given(planned=store_plans)
@@ -69,6 +70,7 @@ def test_minari_round_trip(planned: list[Plan]) -> None:
     check("minari", planned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("frames", [64, 65, 66, 200])
 def test_long_episodes_go_in_pieces(format: str, frames: int) -> None:

@@ -25,6 +25,7 @@ from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 SPLITS = ("train", "test")
 ACTIONS_NAME = "act.log"
@@ -39,13 +40,13 @@ def read(source: Path) -> dict[str, Source]:
     folders = {name: _episode_folders(source / name) for name in splits} or {"": _episode_folders(source)}
     if len(folders) == 1:
         folders = {"": next(iter(folders.values()))}
-    actions = {folder: _read_actions(folder) for found in folders.values() for folder in found}
+    actions = {folder: _read_actions(folder, source) for found in folders.values() for folder in found}
     action_count, action_at = highest_action((str(f / ACTIONS_NAME), a) for f, a in actions.items())
-    shape = read_png(next(iter(actions)) / _frame_name(0)).shape
+    shape = read_png(next(iter(actions)) / _frame_name(0), source).shape
     _check_mean(source, shape)
     return {
         name: Source(
-            plays=_plays(found, actions, shape),
+            plays=_plays(source, found, actions, shape),
             env_id=_game_name(source),
             frame_shape=(shape[0], shape[1], 3),
             action_count=action_count,
@@ -75,10 +76,10 @@ def write(
                 (folder / MEAN_NAME).write_bytes(encode_mean(total / frames))
 
 
-def read_mean(file: Path) -> MeanImage:
+def read_mean(file: Path, within: Path | None = None) -> MeanImage:
     """The (H, W, 3) RGB mean image in a mean.binaryproto."""
     try:
-        return decode_mean(file.read_bytes())
+        return decode_mean(read_file(file, within))
     except (OSError, ValueError) as error:
         raise UserError(f"{file}: cannot be read as a mean image ({error}); move it away to go on without") from error
 
@@ -95,27 +96,27 @@ def _episode_folders(split: Path) -> list[Path]:
     return sorted(found, key=lambda folder: (int(folder.name), folder.name))
 
 
-def _plays(folders: list[Path], actions: dict[Path, Actions], shape: tuple[int, ...]) -> list[Play]:
+def _plays(source: Path, folders: list[Path], actions: dict[Path, Actions], shape: tuple[int, ...]) -> list[Play]:
     return [
         Play(
             number=number,
             place=str(folder),
             frame_count=len(actions[folder]) + 1,
             actions=actions[folder],
-            read=partial(_record, folder, actions[folder], shape),
+            read=partial(_record, source, folder, actions[folder], shape),
         )
         for number, folder in zip(numbers_of([folder.name for folder in folders]), folders, strict=True)
     ]
 
 
-def _record(folder: Path, actions: Actions, shape: tuple[int, ...]) -> Recording:
-    return Recording(frames=_frames(folder, len(actions) + 1, shape), actions=actions)
+def _record(source: Path, folder: Path, actions: Actions, shape: tuple[int, ...]) -> Recording:
+    return Recording(frames=_frames(source, folder, len(actions) + 1, shape), actions=actions)
 
 
-def _frames(folder: Path, count: int, shape: tuple[int, ...]) -> Generator[Frame, None, None]:
+def _frames(source: Path, folder: Path, count: int, shape: tuple[int, ...]) -> Generator[Frame, None, None]:
     for number in range(count):
         file = folder / _frame_name(number)
-        frame = read_png(file)
+        frame = read_png(file, source)
         if frame.shape != shape:
             raise UserError(
                 f"{file}: {frame.shape[0]}×{frame.shape[1]} pixels, the first frame of all has {shape[0]}×{shape[1]} "
@@ -124,12 +125,12 @@ def _frames(folder: Path, count: int, shape: tuple[int, ...]) -> Generator[Frame
         yield frame
 
 
-def _read_actions(folder: Path) -> Actions:
+def _read_actions(folder: Path, source: Path) -> Actions:
     """The actions of an episode, once its files are as many as they should be."""
     frames = _count_frames(folder)
     file = folder / ACTIONS_NAME
     try:
-        lines = file.read_bytes().decode("ascii").rstrip().splitlines()
+        lines = read_file(file, source).decode("ascii").rstrip().splitlines()
     except FileNotFoundError as error:
         raise UserError(f"{folder}: it has no {ACTIONS_NAME}, the file of its actions, one a line") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -168,7 +169,7 @@ def _frame_name(number: int) -> str:
 
 def _check_mean(source: Path, shape: tuple[int, ...]) -> None:
     file = source / MEAN_NAME
-    if file.exists() and (mean := read_mean(file)).shape != shape:
+    if file.exists() and (mean := read_mean(file, source)).shape != shape:
         raise UserError(
             f"{file}: a mean image of {mean.shape[0]}×{mean.shape[1]} for frames of {shape[0]}×{shape[1]} "
             "(height×width); move it away if it belongs to other data"

@@ -47,9 +47,10 @@ def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:
     """The names of the actions: the caller's, or the source's own, or their numbers."""
     if actions is None:
         actions = source.action_meanings or source.action_count
+    count = actions if isinstance(actions, int) else len(actions)
+    if not 1 <= count <= MAX_ACTIONS:
+        raise UserError(f"{count} actions: a game has from 1 to {MAX_ACTIONS}")
     names = tuple(map(str, range(actions))) if isinstance(actions, int) else tuple(actions)
-    if not 1 <= len(names) <= MAX_ACTIONS:
-        raise UserError(f"{len(names)} actions: a game has from 1 to {MAX_ACTIONS}")
     if source.action_count > len(names):
         raise UserError(
             f"{source.action_at}: action {source.action_count - 1} is out of range: {len(names)} actions are given "
@@ -115,6 +116,8 @@ def _feed(recorder: EpisodeRecorder, recording: Recording, frame: Frame, t: int)
 
 
 def _check_shape(frame: Frame, shape: tuple[int, int, int], play: Play, t: int) -> None:
+    if frame.dtype != np.uint8 or frame.ndim != 3:
+        raise UserError(f"{play.place}: frame {t} is {frame.dtype} of shape {frame.shape}; frames are uint8 (H, W, 3)")
     if frame.shape != shape:
         raise UserError(
             f"{play.place}: frame {t} is {frame.shape[0]}×{frame.shape[1]}, the first one of all is "

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.exchange.outlet import PIECE_FRAMES
-from acvp.data.exchange.plays import Play, Recording, Source, checked_actions
+from acvp.data.exchange.plays import (
+    Play,
+    Recording,
+    Source,
+    checked_actions,
+    checked_files,
+    checked_lives,
+    checked_rewards,
+)
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
 from acvp.durable import check_space, new_folder, write_atomic
@@ -120,6 +128,7 @@ def _open(source: Path) -> tuple[Any, dict[str, Any], list[int]]:
     storage_class = _minari().MinariStorage
     folder = _dataset_folder(source)
     try:
+        _refuse_links(source if source.is_dir() else folder, folder)
         told = storage_class.read_raw_metadata(folder)
         if not {"observation_space", "action_space"} <= told.keys():
             raise ValueError("its metadata has no spaces")  # Minari would run the environment to find them
@@ -130,6 +139,35 @@ def _open(source: Path) -> tuple[Any, dict[str, Any], list[int]]:
     if not lengths:
         raise UserError(f"{source}: a Minari dataset without episodes; there is nothing to import")
     return storage, told, lengths
+
+
+def _refuse_links(named: Path, folder: Path) -> None:
+    """Refuse a dataset from which anything leads out of the folder that was named: symbolic links, or HDF5's own."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    for file in checked_files(paths, named):
+        if file.suffix in (".hdf5", ".h5"):
+            _refuse_external(file)
+
+
+def _refuse_external(file: Path) -> None:
+    """Refuse an HDF5 file whose data lies in other files: HDF5 would open any that it names."""
+    import h5py
+
+    with h5py.File(file, "r") as opened:
+        groups, seen = [opened["/"]], set[int]()
+        while groups:
+            group = groups.pop()
+            for name in group:
+                link = group.get(name, getlink=True)
+                if isinstance(link, h5py.SoftLink):
+                    continue  # leads to another place of this file, which is looked at as well
+                item = group[name] if isinstance(link, h5py.HardLink) else None
+                if item is None or getattr(item, "external", None) or getattr(item, "is_virtual", False):
+                    raise UserError(f"{file}: {name!r:.80} lies in another file; a dataset must be whole in itself")
+                address = int(h5py.h5o.get_info(item.id).addr)
+                if isinstance(item, h5py.Group) and address not in seen:
+                    seen.add(address)
+                    groups.append(item)
 
 
 def _dataset_folder(source: Path) -> Path:
@@ -186,27 +224,29 @@ def _action_meanings(told: dict[str, Any], count: int) -> tuple[str, ...] | None
 def _record(source: Path, storage: Any, i: int, steps: int, action_count: int) -> Recording:
     try:
         found = next(iter(storage.get_episodes([i])))
-        seed = next(iter(storage.get_episode_metadata([i]))).get("seed")
+        seed = int(next(iter(storage.get_episode_metadata([i]))).get("seed") or 0)
         frames, lives = found["observations"], (found["infos"] or {}).get("lives")
-        actions, rewards = np.asarray(found["actions"]), np.asarray(found["rewards"], np.float32)
+        actions, rewards = np.asarray(found["actions"]), np.asarray(found["rewards"])
         ends = [np.asarray(found[name], bool) for name in ("terminations", "truncations")]
-    except (*_DAMAGE, StopIteration, SyntaxError) as error:
+    except (*_DAMAGE, StopIteration, SyntaxError, OverflowError) as error:
         raise UserError(f"{source}: episode {i} cannot be read ({type(error).__name__}: {error})") from error
-    if any(one.shape != (steps,) for one in (actions, rewards, *ends)) or actions.dtype.kind not in "iu" or not steps:
+    kinds_fit = actions.dtype.kind in "iu" and rewards.dtype.kind in "iufb"
+    if any(one.shape != (steps,) for one in (actions, rewards, *ends)) or not kinds_fit or not steps:
         raise UserError(
-            f"{source}: episode {i} has actions {actions.dtype} {actions.shape}, rewards {rewards.shape} and ends "
-            f"{ends[0].shape}, {ends[1].shape}; expected {steps} of each"
+            f"{source}: episode {i} has actions {actions.dtype} {actions.shape}, "
+            f"rewards {rewards.dtype} {rewards.shape} and ends {ends[0].shape}, {ends[1].shape}; expected {steps} each"
         )
     if actions.max() >= action_count:
         raise UserError(f"{source}: episode {i} has action {actions.max()}, its space ends at {action_count - 1}")
     lives = None if lives is None else np.asarray(lives)
     known_lives = lives is not None and lives.shape == (steps + 1,) and lives.dtype.kind in "iu"
+    where = f"{source}: episode {i}, step"
     return Recording(
         frames=_each(frames),
-        actions=checked_actions(actions, lambda t: f"{source}: episode {i}, step {t}"),
-        rewards=rewards,
-        lives=lives.astype(np.int16) if lives is not None and known_lives else None,
-        seed=max(0, int(seed or 0)),
+        actions=checked_actions(actions, lambda t: f"{where} {t}"),
+        rewards=checked_rewards(rewards, lambda t: f"{where} {t}"),
+        lives=checked_lives(lives, lambda t: f"{where} {t}") if lives is not None and known_lives else None,
+        seed=max(0, seed),
         terminated=bool(ends[0][-1]),
         truncated=bool(ends[1][-1]),
     )

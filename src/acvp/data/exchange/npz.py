@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from acvp.data.episode import Episode
 from acvp.data.exchange import npy
 from acvp.data.exchange.outlet import pieces
-from acvp.data.exchange.plays import Play, Recording, Source, checked_actions, highest_action, numbers_of
+from acvp.data.exchange.plays import (
+    Play,
+    Recording,
+    Source,
+    checked_actions,
+    checked_files,
+    checked_lives,
+    checked_rewards,
+    highest_action,
+    numbers_of,
+)
 from acvp.data.palette import Frame
 from acvp.data.part import MAX_SIDE
 from acvp.data.store import EpisodeStore
@@ -28,7 +38,7 @@ from acvp.errors import UserError
 
 def read(source: Path) -> dict[str, Source]:
     """What to import from one .npz file or a folder of them."""
-    files = [source] if source.is_file() else sorted(source.glob("*.npz"))
+    files = [source] if source.is_file() else checked_files(sorted(source.glob("*.npz")), source)
     if not files:
         raise UserError(f"{source}: no .npz files there; give one, or a folder of them")
     plays = [_play(file, number) for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)]
@@ -101,8 +111,8 @@ def _record(file: Path) -> Recording:
     return Recording(
         frames=_frames(file),
         actions=actions.astype(np.int64),
-        rewards=None if rewards is None else rewards.astype(np.float32),
-        lives=None if lives is None else lives.astype(np.int16),
+        rewards=None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: rewards[{i}]"),
+        lives=None if lives is None else checked_lives(lives, lambda i: f"{file}: lives[{i}]"),
         seed=seed,
         terminated=known_end and terminated is not None and bool(terminated[-1]),
         truncated=not known_end or (truncated is not None and bool(truncated[-1])),

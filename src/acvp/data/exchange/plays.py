@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.palette import Frame
-from acvp.data.recorder import MAX_ACTIONS
+from acvp.data.recorder import MAX_ACTIONS, MAX_LIVES, MAX_REWARD
 from acvp.errors import UserError
+from acvp.reading import check_file
 
 Actions = NDArray[np.int64]  # (T,)
 Progress = Callable[[int, int], None]
@@ -68,6 +71,16 @@ class Source:
         return sum(play.frame_count for play in self.plays)
 
 
+def checked_files(files: Sequence[Path], within: Path | None) -> list[Path]:
+    """Files of a source if all are regular and none lies outside the folder that the user named."""
+    for file in files:
+        try:
+            check_file(file, within)
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    return list(files)
+
+
 def checked_actions(values: NDArray[np.integer] | Sequence[int], where: Callable[[int], str]) -> Actions:
     """Actions as an array if all are possible; `where` names the place of the one that is not."""
     for i, value in enumerate(values):
@@ -76,6 +89,28 @@ def checked_actions(values: NDArray[np.integer] | Sequence[int], where: Callable
                 f"{where(i)}: action {value} is out of range; actions are numbers from 0 to {MAX_ACTIONS - 1}"
             )
     return np.array(values, np.int64).reshape(-1)
+
+
+def checked_rewards(values: NDArray[Any], where: Callable[[int], str]) -> NDArray[np.float32]:
+    """Rewards in 32 bits if all are finite and fit; `where` names the place of the one that does not."""
+    with np.errstate(over="ignore"):
+        wide = np.asarray(values, np.float64)
+    fits = np.abs(wide) <= MAX_REWARD
+    if not fits.all():
+        i = int(fits.argmin())
+        raise UserError(f"{where(i)}: reward {values[i]}; rewards are finite and fit into 32 bits")
+    return wide.astype(np.float32)
+
+
+def checked_lives(values: NDArray[np.integer], where: Callable[[int], str]) -> NDArray[np.int16]:
+    """Lives in 16 bits if all are possible; `where` names the place of the one that is not."""
+    fits = (values >= -1) & (values <= MAX_LIVES)
+    if not fits.all():
+        i = int(fits.argmin())
+        raise UserError(
+            f"{where(i)}: {values[i]} lives; 0 to {MAX_LIVES} are possible, and -1 where the game has no such thing"
+        )
+    return values.astype(np.int16)
 
 
 def highest_action(places: Iterable[tuple[str, Actions]]) -> tuple[int, str]:

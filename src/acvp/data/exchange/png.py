@@ -13,6 +13,7 @@ from PIL import Image
 from acvp.data.palette import Frame
 from acvp.data.part import MAX_SIDE
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEADER = struct.Struct(">8s4x4sIIB")  # signature, length, "IHDR", width, height, bits a channel
@@ -25,10 +26,10 @@ def encode_png(frame: Frame) -> bytes:
     return buffer.getvalue()
 
 
-def read_png(file: Path) -> Frame:
-    """(H, W, 3) RGB of a PNG file; palette and gray images are converted, which is exact."""
+def read_png(file: Path, within: Path | None = None) -> Frame:
+    """(H, W, 3) RGB of a PNG file in a folder; palette and gray images are converted, which is exact."""
     try:
-        data = file.read_bytes()
+        data = read_file(file, within)
         _check_header(file, data)  # before Pillow makes room for the pixels
         _check_chunks(data)  # Pillow lets some damage pass
         with Image.open(io.BytesIO(data), formats=["PNG"]) as image:

@@ -19,12 +19,23 @@ from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.exchange.outlet import pieces
-from acvp.data.exchange.plays import Actions, Play, Recording, Source, checked_actions, highest_action, numbers_of
+from acvp.data.exchange.plays import (
+    Actions,
+    Play,
+    Recording,
+    Source,
+    checked_actions,
+    checked_files,
+    checked_rewards,
+    highest_action,
+    numbers_of,
+)
 from acvp.data.palette import Frame
 from acvp.data.part import MAX_SIDE
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
 from acvp.errors import UserError
+from acvp.reading import read_file
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -40,7 +51,7 @@ _NO_PYAV = "videos need PyAV, which is not installed: pip install 'acvp[video]'"
 
 def read(source: Path) -> dict[str, Source]:
     """What to import from a video with its table of actions, or a folder of them."""
-    files = [source] if source.is_file() else _videos(source)
+    files = [source] if source.is_file() else checked_files(_videos(source), source)
     if not files:
         raise UserError(
             f"{source}: no video files there; give one, or a folder of them ({', '.join(sorted(SUFFIXES))})"
@@ -94,7 +105,7 @@ def _table(file: Path) -> Path:
 def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
     file = _table(video)
     try:
-        lines = list(csv.reader(file.read_text("utf-8-sig").rstrip().splitlines(), strict=True))
+        lines = list(csv.reader(read_file(file, file.parent).decode("utf-8-sig").rstrip().splitlines(), strict=True))
     except FileNotFoundError as error:
         raise UserError(
             f"{video}: no {file.name} beside it; put the actions there, one a line below `action`"
@@ -106,7 +117,8 @@ def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
         raise UserError(f"{file}: its first line is {','.join(header)[:40]!r}; expected `action` or `action,reward`")
     rows = [_row(file, number, line, len(header)) for number, line in enumerate(lines[1:], 2)]
     actions = checked_actions([action for action, _ in rows], lambda i: f"{file}: line {i + 2}")
-    return actions, np.array([reward for _, reward in rows], np.float32) if len(header) == 2 else None
+    rewards = np.array([reward for _, reward in rows]) if len(header) == 2 else None
+    return actions, None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: line {i + 2}")
 
 
 def _row(file: Path, number: int, line: list[str], columns: int) -> tuple[int, float]:

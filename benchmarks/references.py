@@ -1,0 +1,143 @@
+"""python -m benchmarks.references: what every published score has to beat, played in the very episodes of that score.
+
+Plays the best constant action and random play beside results/agents.json, results/control and results/learning, adds
+them to those files with their own provenance, and draws the figures and the agents' cards again. The scores that were
+measured before are not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from acvp.agents.agent import PRETRAINED, load_agent
+from acvp.agents.play import HeldAction
+from acvp.agents.references import (
+    EVALUATION_STEPS,
+    References,
+    best_constant,
+    described,
+    evaluation_seed,
+    play_references,
+    pooled,
+)
+from acvp.control.figures import control_figure, learning_figure
+from acvp.control.predicted_play import play
+from acvp.control.sight import NoSight
+from acvp.envs import Game, make_game
+from acvp.evaluation.plots import image
+from acvp.runs import machine
+from benchmarks.agents import AT_ONCE, EPSILON, AgentsConfig
+from benchmarks.provenance import RESULTS, commit
+
+COMMIT = commit()
+"""At the start: the cards that are written later lie in the source tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferencesConfig:
+    """Play the references of published scores."""
+
+    games: tuple[str, ...] = ("freeway", "space_invaders", "qbert", "ms_pacman", "seaquest")
+    """Agents to compare."""
+    control: tuple[str, ...] = ("freeway", "seaquest")
+    """Folders of results/control."""
+    learning: tuple[str, ...] = ("freeway",)
+    """Folders of results/learning."""
+
+
+def main(config: ReferencesConfig) -> None:
+    """Add references to all results."""
+    for game in config.games:
+        add_to_agent(game)
+    for folder in config.control:
+        add_to_control(RESULTS / "control" / folder)
+    for folder in config.learning:
+        add_to_learning(RESULTS / "learning" / folder)
+
+
+@contextmanager
+def opened(env_id: str, count: int, max_steps: int | None) -> Iterator[list[Game]]:
+    """Open some games of one kind."""
+    games = [make_game(env_id, max_steps=max_steps) for _ in range(count)]
+    try:
+        yield games
+    finally:
+        for game in games:
+            game.close()
+
+
+def measured(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a reference with where it comes from."""
+    started = time.process_time()
+    found = measure()
+    origin = {"command": "python -m benchmarks.references", "commit": COMMIT, "machine": machine()}
+    return found | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
+
+
+def add_to_agent(game: str) -> None:
+    """Play the references of a packaged agent's score, and state them on its card."""
+    file, asked = RESULTS / "agents.json", AgentsConfig()
+    body = json.loads(file.read_text())
+    row, plays = body["agents"][game], len(body["agents"][game]["agent"]["scores"])
+    with opened(game, min(plays, AT_ONCE), EVALUATION_STEPS) as games:
+        options: dict[str, Any] = {"plays": plays, "epsilon": EPSILON, "seed": 10_000 + asked.seed}
+        references = measured(lambda: play_references(games, **options))
+    row |= {"references": described(references), **references}
+    file.write_text(json.dumps(body, indent=1) + "\n")
+    print(f"{game}: {row['score']} ({row['references']})", flush=True)
+    agent = load_agent(game)
+    agent.about = replace(agent.about, score=f"{row['score']} at ε = {EPSILON:g}; {row['references']}")
+    agent.save(PRETRAINED / game, half=True)
+
+
+def add_to_control(folder: Path) -> None:
+    """Hold every action in the episodes of results/control."""
+    body = json.loads((folder / "control.json").read_text())
+    options: dict[str, Any] = {"epsilon": body["epsilon"], "seed": body["provenance"]["seed"]}
+
+    def hold(games: list[Game]) -> dict[str, Any]:
+        meanings = games[0].action_meanings
+        players = [HeldAction(action, len(meanings)) for action in range(len(meanings))]
+        return best_constant(meanings, [play(games, each, NoSight(), **options).scores for each in players])
+
+    with opened(body["game"], body["plays"], body["max_steps"]) as games:
+        body["constant"] = measured(lambda: hold(games))
+    (folder / "control.json").write_text(json.dumps(body, indent=1) + "\n")
+    (folder / "control.png").write_bytes(image(control_figure(body), "png"))
+    print(f"{folder.name}: {body['constant']['action']} {body['constant']['mean']:.1f}", flush=True)
+
+
+def add_to_learning(folder: Path) -> None:
+    """Play the references of the last points of learning curves."""
+    body = json.loads((folder / "learning.json").read_text())
+    points = {
+        run["seed"]: (len(run["points"]) - 1, len(run["points"][-1]["scores"]))
+        for strategy in body["strategies"].values()
+        for run in strategy["runs"]
+    }
+
+    def references() -> References:
+        with opened(body["game"], 1, EVALUATION_STEPS) as games:
+            return pooled(
+                [
+                    play_references(games, plays=plays, epsilon=EPSILON, seed=evaluation_seed(seed, point))
+                    for seed, (point, plays) in sorted(points.items())
+                ]
+            )
+
+    body["references"] = measured(references)
+    (folder / "learning.json").write_text(json.dumps(body, indent=1) + "\n")
+    (folder / "learning.png").write_bytes(image(learning_figure(body), "png"))
+    print(f"{folder.name}: {described(body['references'])}", flush=True)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(ReferencesConfig, description=__doc__))

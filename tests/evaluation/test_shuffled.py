@@ -1,0 +1,98 @@
+"""Action sensitivity and moving pixels on data in which the right answer differs from every near miss."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from acvp.data.recorder import EpisodeRecorder
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window
+from acvp.data.writer import open_writer
+from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.places import HeldOutPart, Place, choose_places, evenly
+from acvp.evaluation.run import evaluate
+from tests.data.answers import INFO, answer_frame, read_answer
+from tests.evaluation.predictors import Answers, Knowing, as_subject
+
+HORIZON, WINDOWS, SHUFFLED = 12, 11, 5
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> HeldOutPart:
+    """Three episodes of random actions: no two windows have the same ones."""
+    rng = np.random.default_rng(1)
+    with open_writer(tmp_path / "store", INFO) as writer:
+        for number in range(3):
+            recorder = EpisodeRecorder()
+            recorder.start(answer_frame(number, 0))
+            for t in range(40):
+                recorder.step(int(rng.integers(3)), 0.0, answer_frame(number, t + 1))
+            writer.add(recorder.finish(number=number, seed=number, terminated=True, truncated=False))
+    return HeldOutPart(store=EpisodeStore.open(tmp_path / "store"), how="all")
+
+
+class Painter(Knowing):
+    """Paints the whole frame in a gray of the action, and keeps a record of the actions after each window."""
+
+    def __init__(self) -> None:
+        super().__init__((6, 8, 3), 3)
+        self.record: dict[Place, list[list[int]]] = defaultdict(list)
+
+    def recognise(self, frames: NDArray[np.uint8]) -> list[int]:
+        actions: list[int] = []
+        self.record[Place(*read_answer(frames[-1]))].append(actions)
+        return actions
+
+    def go_on(self, known: list[int], action: int) -> tuple[NDArray[np.uint8], Any]:
+        known.append(action)
+        return painted(action), known
+
+
+def painted(action: int) -> NDArray[np.uint8]:
+    return np.full((6, 8, 3), 40 + 60 * action, np.uint8)
+
+
+def config(part: HeldOutPart) -> EvaluateConfig:
+    return EvaluateConfig(
+        runs=(Path("run"),), data=part.store.path, horizon=HORIZON, windows=WINDOWS, batch_size=4,
+        shuffled_windows=SHUFFLED,
+    )  # fmt: skip
+
+
+def error(place: Place, actions: list[int]) -> NDArray[np.float64]:
+    """The squared error (HORIZON,) of the painted frames after a window, in the paper's scale."""
+    truth = [answer_frame(place.episode, place.start + 1 + t) for t in range(HORIZON)]
+    return np.array(
+        [np.square((painted(a) - x.astype(float)) / 255).sum() for a, x in zip(actions, truth, strict=True)]
+    )
+
+
+def test_shuffled_windows_get_the_actions_of_another_window(part: HeldOutPart) -> None:
+    painter = Painter()
+    found = evaluate([as_subject("painter", painter)], part, config(part))
+    places = choose_places(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
+    own = {p: part.store[p.episode].actions[p.start : p.start + HORIZON].tolist() for p in places}
+    assert len({tuple(actions) for actions in own.values()}) == WINDOWS
+    chosen = [places[i] for i in evenly(WINDOWS, SHUFFLED)]
+    assert all(painter.record[place] == [own[place]] for place in places if place not in chosen)
+    others = {}
+    for place in chosen:
+        first, others[place] = painter.record[place]
+        assert first == own[place]
+        assert others[place] != own[place]
+    assert sorted(others.values()) == sorted(own[place] for place in chosen)
+    shuffled = np.mean([error(place, others[place]) for place in chosen], 0)
+    unshuffled = np.mean([error(place, own[place]) for place in chosen], 0)
+    np.testing.assert_allclose(found.curves["painter"]["sensitivity"].mean, shuffled / unshuffled, rtol=1e-6)
+
+
+def test_moving_pixels_are_those_that_differ_from_the_true_frame_before(part: HeldOutPart) -> None:
+    """One frame late, every moving pixel is wrong by 190 in each channel, at every step and not only at the first."""
+    found = evaluate([as_subject("late", Answers(ahead=-1))], part, config(part))
+    np.testing.assert_allclose(found.curves["late"]["moving_mse"].mean, 190.0**2, rtol=1e-6)

@@ -1,0 +1,198 @@
+"""A sound folder of every kind of file that acvp reads, and for each the verbs that read it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from acvp.agents import session as agent_session
+from acvp.agents import settings as agent_presets
+from acvp.cli import main
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.exchange import export_store
+from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
+from acvp.play.command import session_maker
+from acvp.play.config import PlayConfig
+from acvp.report import page as report_page
+from tests.agents import short_runs
+from tests.agents.small import tiny_agent
+from tests.analysis.conftest import small_feedforward
+from tests.data.answers import answer_store
+from tests.evaluation.runs import make_run
+from tests.planting import (
+    LINES,
+    PLAIN,
+    PREDICTOR,
+    SEALED,
+    Kind,
+    Verb,
+    command,
+    part_texts,
+    read_npz,
+    read_state,
+    restore_state,
+    write_npz,
+    write_part,
+    write_state,
+)
+from tests.training import small
+
+EVALUATED = ("--horizon", "3", "--windows", "3", "--shuffled-windows", "0", "--videos", "1", "--device", "cpu")
+REPORT = command("report", "--runs", "{}/run", "--results", "{}/run", "--out", "{}/new/report.html")
+IMPORTED = (command("data", "info", "{}/new"), command("data", "verify", "{}/new", "--replay"))
+STORE_VERBS = (
+    command("data", "info", "{}/store", "--sheet", "{}/sheet.png"),
+    command("data", "verify", "{}/store", "--replay"),
+    command("data", "export", "{}/store", "--format", "npz", "--out", "{}/new"),
+    command("evaluate", "--runs", "{}/run", "--data", "{}/store", "--out", "{}/new-e", *EVALUATED[:-4], "--videos=0"),
+    command("counterfactual", "--runs", "{}/run", "--data", "{}/store", "--out", "{}/new-c", "--states", "2"),
+    lambda folder: session_maker(PlayConfig(run=(folder / "run",), data=folder / "store"))().close(),
+)
+RUN_VERBS = (
+    REPORT,
+    *STORE_VERBS[3:],
+    command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays=1", "--depths=1", "--max-steps=3",
+            "--out={}/new-p"),
+    command("export", "--run", "{}/run", "--onnx", "{}/new-o"),
+)  # fmt: skip
+AGENT_VERBS = (
+    command("agent", "evaluate", "--agent", "{}/agent", "--plays=1", "--max-steps=3", "--out={}/new-a"),
+    RUN_VERBS[-2],
+)
+EXPLORE = command(
+    "explore", "--env-id", small.SMALL_TOY, "--run", "{}/run", "--out", "{}/explored", "--seeds=1", "--max-decisions=3",
+    "--map-decisions=0", "--map-seeds=0", "--noops=0", "--sources", "informed-model",
+)  # fmt: skip
+CONTROL = command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays=1", "--depths=1", "--max-steps=3",
+                  "--out={}/controlled")  # fmt: skip
+
+
+def train_on(folder: Path) -> None:
+    """Resume a training."""
+    small.run(EpisodeStore.open(folder / "store"), small.small_recipe(), folder / "trained")
+
+
+def learn_on(folder: Path) -> None:
+    """Resume an agent's learning."""
+    short_runs.run(folder / "learned")
+
+
+def import_from(format: str, source: str) -> tuple[Verb, ...]:
+    """Import and look at what came in."""
+    return (command("data", "import", f"{{}}/{source}", "--format", format, "--out", "{}/new"), *IMPORTED)
+
+
+KINDS = [
+    Kind("store.json", "base", "store/store.json", STORE_VERBS, SEALED),
+    Kind("index", "base", "store/index.jsonl", STORE_VERBS[:3], LINES),
+    Kind("part", "base", "store/episodes/000000.safetensors", STORE_VERBS[:3], None,
+         part_texts, write_part),
+    Kind("run config", "base", "run/config.json", RUN_VERBS[:3], SEALED),
+    Kind("run starts", "base", "run/starts.jsonl", (REPORT,), LINES),
+    Kind("run metrics", "base", "run/metrics.jsonl", (REPORT,), LINES),
+    Kind("predictor", "base", "run/predictor/config.json", (*RUN_VERBS, EXPLORE), PREDICTOR),
+    Kind("agent", "base", "agent/config.json", AGENT_VERBS, SEALED),
+    Kind("evaluation", "base", "run/evaluation.json", (REPORT,), PLAIN),
+    Kind("counterfactual", "base", "run/counterfactual.json", (REPORT,), PLAIN),
+    Kind("analysis", "base", "run/analysis.json", (REPORT,), PLAIN),
+    Kind("control parts", "base", "controlled/control.jsonl", (CONTROL,), LINES),
+    Kind("explore parts", "base", "explored/explore.jsonl", (EXPLORE,), LINES),
+    Kind("training config", "training", "trained/config.json", (train_on,), SEALED),
+    Kind("training metrics", "training", "trained/metrics.jsonl", (train_on,), LINES),
+    Kind("checkpoint config", "training", "trained/checkpoints/step-*/config.json", (train_on,), PREDICTOR),
+    Kind("checkpoint state", "training", "trained/checkpoints/step-*/state.json", (train_on,), PLAIN),
+    Kind("checkpoint manifest", "training", "trained/checkpoints/step-*/manifest.json", (train_on,), SEALED),
+    Kind("agent's run config", "learning", "learned/config.json",
+         (learn_on, command("agent", "compare", "--runs", "{}/learned", "--out", "{}/new")), SEALED),
+    Kind("agent's run metrics", "learning", "learned/metrics.jsonl",
+         (command("agent", "compare", "--runs", "{}/learned", "--out", "{}/new"),), LINES),
+    Kind("agent's checkpoint state", "learning", "learned/checkpoints/step-*/state.json", (learn_on,), PLAIN),
+    Kind("npz", "npz", "source/episode_000000.npz", import_from("npz", "source"), None, read_npz, write_npz),
+    Kind("Minari", "minari", "source/acvp/set-v0/data/metadata.json", import_from("minari", "source"), PLAIN),
+    Kind("saved state", "state", "state", (restore_state,), None, read_state, write_state),
+]  # fmt: skip
+
+
+FILES = [
+    ("base", "store/store.json", STORE_VERBS[:3]),
+    ("base", "store/index.jsonl", STORE_VERBS[:3]),
+    ("base", "store/episodes/000000.safetensors", STORE_VERBS[:4]),
+    ("base", "run/config.json", RUN_VERBS[:2]),
+    ("base", "run/starts.jsonl", (REPORT,)),
+    ("base", "run/metrics.jsonl", (REPORT,)),
+    ("base", "run/predictor/config.json", RUN_VERBS[:2]),
+    ("base", "run/predictor/model.safetensors", RUN_VERBS[1:2]),
+    ("base", "run/evaluation.json", (REPORT,)),
+    ("base", "run/counterfactual.json", (REPORT,)),
+    ("base", "run/analysis.json", (REPORT,)),
+    ("base", "run/videos/*.mp4", (REPORT,)),
+    ("base", "run/strips/*.png", (REPORT,)),
+    ("base", "run/plots/counterfactual-*.png", (REPORT,)),
+    ("base", "run/plots/contingency.png", (REPORT,)),
+    ("base", "agent/config.json", AGENT_VERBS),
+    ("base", "agent/model.safetensors", AGENT_VERBS),
+    ("base", "controlled/control.jsonl", (CONTROL,)),
+    ("base", "explored/explore.jsonl", (EXPLORE,)),
+    ("training", "trained/config.json", (train_on,)),
+    ("training", "trained/metrics.jsonl", (train_on,)),
+    ("training", "trained/checkpoints/step-*/state.json", (train_on,)),
+    ("training", "trained/checkpoints/step-*/manifest.json", (train_on,)),
+    ("learning", "learned/config.json", (learn_on,)),
+    ("learning", "learned/checkpoints/step-*/state.json", (learn_on,)),
+    ("npz", "source/episode_000000.npz", import_from("npz", "source")),
+    ("authors", "source/train/0000/act.log", import_from("authors", "source")),
+    ("authors", "source/train/0001/00003.png", import_from("authors", "source")),
+    ("authors", "source/mean.binaryproto", import_from("authors", "source")),
+    ("video", "source/episode_000000.mkv", import_from("video", "source")),
+    ("video", "source/episode_000000.csv", import_from("video", "source")),
+    ("minari", "source/acvp/set-v0/data/metadata.json", import_from("minari", "source")),
+    ("minari", "source/acvp/set-v0/data/main_data.hdf5", import_from("minari", "source")),
+]
+"""Files of every kind, with verbs that read them."""
+
+
+def shorten(patch: pytest.MonkeyPatch) -> None:
+    """Make the preset smoke of agents a moment long, and draw no figures, which is slow and opens no file."""
+    patch.setattr(Figure, "savefig", lambda figure, buffer, **options: buffer.write(b"a figure"))
+    patch.setattr(report_page, "_themed", lambda draw, alternative: "")
+    patch.setattr(agent_session, "EVALUATION_STEPS", 30)
+    patch.setitem(agent_presets.PRESETS, "smoke", lambda: replace(short_runs.SHORT, decisions=40, evaluations=1))
+
+
+def make_workshop(home: Path) -> None:
+    """Make all folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        make_base(home / "base")
+        learn_on(home / "learning")
+    shutil.copytree(home / "base" / "store", home / "training" / "store")
+    train_on(home / "training")
+    store = answer_store(home / "answers", [5, 9])
+    for format in ("npz", "authors", "video"):
+        export_store(format, store, home / format / "source")
+    export_store("minari", store, home / "minari" / "source", dataset_id="acvp/set-v0")
+    with make_game(small.SMALL_TOY, sticky=0.5) as game:
+        game.reset(1)
+        game.step(1)
+        (home / "state").mkdir()
+        (home / "state" / "state").write_bytes(game.save().to_bytes())
+
+
+def make_base(base: Path) -> None:
+    """A store, a run with all its results, and an agent."""
+    config = CollectConfig(env_id=small.SMALL_TOY, out=base / "store", frames=150, max_steps=30)
+    store = collect(replace(config, import_module=small.__name__))
+    make_run(base / "run", store, predictor=small_feedforward(store))
+    tiny_agent(small.SMALL_TOY).save(base / "agent")
+    paths = ["--data", str(store.path)]
+    run = str(base / "run")
+    assert main(["evaluate", "--runs", run, *paths, *EVALUATED, "--crop", "1x1+9+9"]) == 0
+    assert main(["counterfactual", "--runs", run, *paths, "--states", "2"]) == 0
+    assert main(["analyze", "--run", run, *paths, "--states", "2", "--steps", "1", "--examples", "1"]) == 0
+    assert CONTROL(base) == 0
+    assert EXPLORE(base) == 0

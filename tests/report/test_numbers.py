@@ -1,0 +1,77 @@
+"""The numbers of a page are those of the step, the run and the metric that they are said to be of."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from acvp.evaluation.definitions import METRICS
+from acvp.evaluation.tables import horizon_tables
+from acvp.report.page import _horizon_cards
+from acvp.report.training_plot import training_figure
+
+HORIZON = 12
+NAMES = ("run", "copy-last-frame", "mean-frame")
+
+
+def curve(base: int, steps: int = HORIZON) -> dict[str, list[float]]:
+    """At step t a mean of base + t, a tenth of it below and above for the band: 100 is a whole number of bases."""
+    means = [float(base + t) for t in range(1, steps + 1)]
+    return {"mean": means, "low": [0.9 * mean for mean in means], "high": [1.1 * mean for mean in means]}
+
+
+def body() -> dict[str, Any]:
+    """What evaluation.json could hold; every number tells its run, its metric and its step."""
+    bases = {name: {metric: 1000 * i + 100 * k for k, metric in enumerate(METRICS)} for i, name in enumerate(NAMES)}
+    described = {name: {"title": each.title, "unit": each.unit, "formula": ""} for name, each in METRICS.items()}
+    return {
+        "horizon": HORIZON,
+        "baselines": list(NAMES[1:]),
+        "metrics": described,
+        "curves": {name: {metric: curve(base) for metric, base in each.items()} for name, each in bases.items()},
+        "steps": {name: {"exact_steps": curve(9900, 1), "kept_steps": curve(9800, 1)} for name in NAMES},
+        "outcomes": {},
+    }
+
+
+def test_cards_show_the_numbers_of_their_step() -> None:
+    seen = []
+    for value, caption in _horizon_cards(body(), "run"):
+        if found := re.search(r"step (\d+)", caption):
+            step = int(found[1])
+            seen.append(step)
+            others = [
+                int(each.replace(",", "")) for each in re.findall(r"[\d,]+", caption) if int(each.replace(",", "")) > 99
+            ]
+            assert all(number % 100 == step for number in [int(value.replace(",", "")), *others]), caption
+    assert {1, 10, HORIZON} <= set(seen)
+
+
+def test_tables_show_the_numbers_of_their_step_and_run() -> None:
+    made = body()
+    by_step = horizon_tables(made, bands=False)[0]
+    assert by_step.heads[0] == "step"
+    for step, *values in by_step.rows:
+        assert [int(value.replace(",", "")) % 100 for value in values] == [int(step)] * len(values)
+        assert [int(value.replace(",", "")) // 1000 for value in values] == [
+            NAMES.index(each) for each in by_step.heads[1:]
+        ]
+
+
+def test_the_training_figure_draws_both_errors_of_every_horizon() -> None:
+    lines = [
+        {
+            "kind": "held-out",
+            "step": step,
+            "error": {"1": 1.0 * step, "5": 5.0 * step},
+            "copy_last": {"1": 7.0, "5": 9.0},
+        }
+        for step in (10, 20)
+    ]
+    figure = training_figure([{"kind": "train", "step": 5}, *lines])
+    assert figure is not None
+    drawn = [np.asarray(line.get_xydata()).T.tolist() for line in figure.axes[0].get_lines()]
+    assert [steps for steps, _ in drawn] == [[10, 20]] * 4
+    assert [values for _, values in drawn] == [[10, 20], [7, 7], [50, 100], [9, 9]]

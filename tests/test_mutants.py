@@ -1,0 +1,52 @@
+"""The table of mutants fits the source and the tests of today; `python -m tests.mutants` runs it."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+from tests.mutants import Mutant
+from tests.mutants.__main__ import PACKAGE, ROOT, complaints, verdict
+from tests.mutants.table import MUTANTS
+
+HARMLESS = Mutant(
+    "a comment",
+    "seeding.py",
+    "import zlib\n",
+    "import zlib  # a comment\n",
+    "test_seeding.py::test_streams_stay_the_same",
+)
+
+
+@cache
+def functions(file: str) -> set[str]:
+    """Names of the tests in a file below tests."""
+    tree = ast.parse((ROOT / "tests" / file).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_original_text_occurs_exactly_once() -> None:
+    assert len(MUTANTS) >= 43
+    assert complaints(MUTANTS) == []
+
+
+def test_every_mutant_changes_something_and_is_still_python() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    for mutant in MUTANTS:
+        assert mutant.mutated != mutant.original, mutant.name
+        ast.parse((PACKAGE / mutant.file).read_text().replace(mutant.original, mutant.mutated))
+
+
+def test_every_named_test_exists() -> None:
+    for mutant in MUTANTS:
+        file, name = mutant.test.split("::")
+        assert name in functions(file), mutant.name
+
+
+def test_the_runner_tells_a_killed_mutant_from_one_that_is_alive() -> None:
+    flipped = HARMLESS._replace(original="integers(2**31)", mutated="integers(2**31) + 1")
+    assert verdict(flipped) == (True, "assertion failed")
+    assert verdict(HARMLESS) == (False, "passed")
+    killed, how = verdict(HARMLESS._replace(original="import zlib\n", mutated=""))
+    assert not killed  # an error is not an assertion
+    assert how == "NameError in call"
