@@ -13,11 +13,15 @@ import torch
 from PIL import Image
 
 from acvp.data.policies import Player
+from acvp.data.views import RGB
 from acvp.envs import Step, make_game
 from acvp.errors import UserError
+from acvp.evaluation.definitions import WRONG_BY
+from acvp.evaluation.subjects import Subject
 from acvp.models import About, MlpConfig, Predictor, build_predictor
 from acvp.play.cast import Cast
 from acvp.play.dream import Dream, Dreamer
+from acvp.play.meters import Meters
 from acvp.play.session import MOST_STEPS, Session
 from acvp.play.worlds import LiveWorld
 from tests.play.dreamers import (
@@ -117,6 +121,30 @@ def test_rewards_are_summed_from_the_grounding_on() -> None:
     assert one.moment.dreamed == sum(reward for reward in dreamed if reward is not None)
     one.reground()
     assert (one.moment.earned, one.moment.dreamed) == (0, 0)
+
+
+@pytest.mark.parametrize("reward", [-1, 0, 1])
+def test_a_predicted_reward_has_its_sign(reward: int) -> None:
+    predictor = network()
+    head = predictor.get_submodule("heads.reward")
+    assert isinstance(head, torch.nn.Linear)
+    torch.nn.init.zeros_(head.weight)
+    head.bias.data = torch.nn.functional.one_hot(torch.tensor(reward + 1), 3).float()
+    one = Session(Cast({"net": lambda: predictor}))
+    play_on(one, NOOP, NOOP)
+    assert one.moment.dream.reward == reward
+
+
+def test_a_pixel_is_wrong_if_any_channel_is() -> None:
+    truth = np.full((24, 24, 3), 100, np.uint8)
+    dream = truth.copy()
+    dream[0, 0, 0] += WRONG_BY  # not more than that
+    dream[1, 1, 1] += WRONG_BY + 1
+    dream[2, 2] -= WRONG_BY + 1
+    reading = Meters(Subject(name="still", predictor=StandStill(), view=RGB), (24, 24)).read(dream, truth, None)
+    assert (reading.wrong, reading.pixels, reading.found) == (2, 24 * 24, None)
+    squares = WRONG_BY**2 + 4 * (WRONG_BY + 1) ** 2
+    assert reading.error == pytest.approx(squares / (24 * 24 * 3))
 
 
 class EveryStepPays(LiveWorld):

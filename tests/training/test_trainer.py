@@ -31,6 +31,7 @@ from acvp.training.heldout import HeldOut
 from acvp.training.objective import objective
 from acvp.training.optimisers import OptimiserConfig
 from acvp.training.recipe import Recipe, completed
+from acvp.training.snapshot import Position
 from tests.faults import PATIENCE, ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 
@@ -140,9 +141,21 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
         assert report.copy_last[horizon] == pytest.approx(float(copied), rel=1e-5)
         mse = (pixels[:, 10 + horizon] - data.mean()).square().mean()
         assert report.mse[horizon] == pytest.approx(float(mse), rel=1e-5)
-    every_step = truth[:, 11:].square().sum() / 4 / max(horizons)
-    assert report.score == pytest.approx(float(every_step), rel=1e-5)
+    by_step = truth[:, 11 : 11 + max(horizons)].square().sum((0, 2, 3, 4)) / 4
+    assert report.score == pytest.approx(float(by_step.mean()), rel=1e-5)
+    assert report.score != pytest.approx(report.error[max(horizons)], rel=1e-5)
     assert report.strip.shape == (2 * 16, 5 * 16, 3)
+
+
+def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
+    position = Position()
+    assert [(position.judge(score), position.stale) for score in (3.0, 5.0, 4.0, 3.0, 2.0)] == [
+        (True, 0), (False, 1), (False, 2), (False, 3), (True, 0),
+    ]  # fmt: skip
+    position.next_phase()
+    assert [(position.judge(score), position.stale) for score in (9.0, 8.0, 8.5)] == [
+        (False, 0), (False, 0), (False, 1),
+    ]  # fmt: skip
 
 
 def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
