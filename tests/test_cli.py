@@ -69,7 +69,7 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["collect", "--env-id", "CartPole-v1", "--out", "x"], "not images"),
         (["collect", "--env-id", "toy", "--out", "x", "--policy", "clever"], "unknown policy 'clever'"),
         (["collect", "--env-id", "toy", "--out", "x", "--import", "no_such_module"], "no_such_module"),
-        (["collect", "--env-id", "toy", "--out", "x", "--epsilon", "2"], "--epsilon 2.0"),
+        (["collect", "--env-id", "toy", "--out", "x", "--epsilon", "2"], "--epsilon 2: a probability"),
         (["collect", "--env-id", "toy", "--out", "/proc/x"], "/proc/x"),
         (["data", "import", "nowhere", "--format", "npz", "--out", "x"], "nowhere: no such file or folder"),
         (["collect", "--env-id", "toy", "--out", "x", "--policy", ":x"], "unknown policy ':x'"),

@@ -1,4 +1,5 @@
 import filecmp
+import subprocess
 import sys
 from pathlib import Path
 
@@ -193,3 +194,16 @@ def test_a_policy_that_is_none(name: str, message: str) -> None:
 def test_impossible_settings(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         toy(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_module_before_an_id_on_the_command_line_is_imported(tmp_path: Path, workers: str) -> None:
+    """The user typed it; modules of the current folder are found, in workers too."""
+    (tmp_path / "endless_games.py").write_text(ENDLESS)
+    named = ["--env-id", "endless_games:acvp-tests/Long-v0", "--max-steps", "9", "--frames", "25", "--out", "s"]
+    command = [sys.executable, "-m", "acvp.cli", "collect", *named, "--workers", workers]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    store = EpisodeStore.open(tmp_path / "s")
+    assert store.info.env_id == "acvp-tests/Long-v0"
+    assert store.info.settings["import_module"] == "endless_games"
