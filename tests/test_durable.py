@@ -85,8 +85,9 @@ def test_writes_that_nobody_kills(tmp_path: Path) -> None:
     _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
     assert file.read_bytes() == filling(SIZE)
+    write_atomic(file, b"first\n")
     append_line(file, LINE)
-    assert file.read_bytes() == filling(SIZE) + LINE.encode() + b"\n"
+    assert file.read_bytes() == b"first\n" + LINE.encode() + b"\n"
     assert list(file.parent.iterdir()) == [file]
 
 

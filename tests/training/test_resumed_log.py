@@ -78,7 +78,7 @@ def die_at_save(nth: int) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 def die_before_the_predictor(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(session, "write_predictor", lambda trainer: die())
+    patch.setattr(session, "write_predictor", lambda *arguments: die())
 
 
 @pytest.mark.parametrize(
