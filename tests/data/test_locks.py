@@ -69,7 +69,7 @@ def test_one_of_two_wins_and_the_other_is_told_who(trials: Trials, tmp_path: Pat
 def assert_free(folder: Path) -> None:
     """Fail unless a new writer is let in without waiting, whatever a killed one has left."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable.time, "sleep", lambda seconds: pytest.fail("it waits"))
+        patch.setattr("acvp.durable.time.sleep", lambda seconds: pytest.fail("it waits"))
         with exclusive_writer(folder):
             pass
 

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.play.serving import PATIENCE, wait_until
+from tests.faults import PATIENCE
+from tests.play.serving import wait_until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 720}

@@ -22,9 +22,9 @@ from acvp.play.connection import IN_FLIGHT
 from acvp.play.page_files import page_files
 from acvp.play.server import free_socket, open_page
 from acvp.play.session import Session
-from tests.faults import Trials, counted
+from tests.faults import PATIENCE, Trials, counted
 from tests.play.dreamers import UP, player
-from tests.play.serving import PATIENCE, Client, serve, wait_until
+from tests.play.serving import Client, serve, wait_until
 
 pytestmark = pytest.mark.load
 
