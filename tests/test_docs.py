@@ -1,15 +1,108 @@
-"""What the documentation says works: its links lead somewhere, its Python runs."""
+"""What the documentation says works: its links lead somewhere, its commands and its Python run.
+
+Every fenced block of README and docs is accounted for: Python runs on small data; of shell blocks every `acvp` line is
+parsed by the command line, and those in `RUN` run; other programs and pictures in letters are listed with a reason.
+"""
+
+from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
+import torch
 
+import acvp.cli
+import acvp.models
+from acvp.cli import main
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.store import EpisodeStore
+from acvp.data.views import GRAY_84
+from tests.agents.small import tiny_agent
+from tests.evaluation.runs import make_run
+from tests.play.dreamers import network
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+PICTURES = {
+    "src/acvp/": "the tree of the sources",
+    "config.json ": "files of a run folder",
+    "store.json ": "files of a store",
+    "freeway/train/": "files of the authors' layout",
+    "frames (T+1": "arrays of an npz file",
+    "x_t-15:t": "a network in letters",
+}
+"""Blocks that are no program, by how they begin."""
+
+OTHERS = {
+    "git": "nothing to clone in a test",
+    "pip": "installs",
+    "tensorboard": "serves until it is stopped",
+    "python": "serves until it is stopped",
+    "torchrun": "run by tests/training/test_torchrun.py",
+}
+"""Other programs that stand in shell blocks; `make` is known to have a target of that name."""
+
+SMALL = {
+    "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--plays": "1",
+    "--policy": "sticky-random", "--minutes": "0.01", "--format": "npz", "--preset": "smoke",
+}  # fmt: skip
+"""What an option is given instead, so that its command runs in a second."""
+
+RUN: dict[str, dict[str, str]] = {
+    "collect": {},
+    "data info": {},
+    "data verify": {},
+    "data export": {},
+    "train": {"--preset": "smoke", "--minutes": "0.01", "--device": "cpu"},
+    "evaluate": {"--shuffled-windows": "0", "--videos": "0"},
+    "counterfactual": {},
+    "analyze": {"--states": "2", "--steps": "1", "--examples": "1"},
+    "agent evaluate": {"--max-steps": "20"},
+    "report": {},
+}
+"""Commands that run, each with more options for a small one; the others are only parsed."""
+
+MADE = {"collect": "--out", "train": "--run"}
+"""Commands that would continue what the small world already has under this option."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.text.strip().splitlines()[0]:.60}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Its commands, one each."""
+        return [line for line in self.text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        for language, text in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            yield Block(page.name, language, textwrap.dedent(text))
+
+
+BLOCKS = list(blocks())
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+SHELL = [b for b in BLOCKS if b.language in ("", "sh") and not b.text.startswith(tuple(PICTURES))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -18,17 +111,144 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_python_of_the_data_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    collect(CollectConfig(env_id="toy", out=Path("stores/freeway"), frames=1000))
-    policy, reading, chunk = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "data.md").read_text(), re.DOTALL)
-    names: dict[str, object] = {}
-    exec(compile(re.sub(r"^  ", "", policy, flags=re.MULTILINE), "policy", "exec"), names)  # noqa: S102
-    assert names["always_up"](("NOOP", "UP"), None)(None) == 1  # type: ignore[operator]
-    exec(compile(reading, "reading", "exec"), names)  # noqa: S102
-    batch, store = names["batch"], names["store"]
-    assert batch.frames.shape == (32, 5, 24, 24)  # type: ignore[attr-defined]
-    episode = store[0]  # type: ignore[index]
-    given = {"chunk": episode.chunks[0], "height": 24, "width": 24, "palette": episode.palette, "np": np}
-    exec(compile(f"import numcodecs\n{chunk}", "chunk", "exec"), given)  # noqa: S102
-    assert np.array_equal(given["rgb"], episode.frames(0, 16))
+def test_every_block_is_accounted_for() -> None:
+    assert {block.language for block in BLOCKS} <= {"", "sh", "python"}
+    programs = {words(line)[0] for block in SHELL for line in block.lines}
+    assert programs <= {"acvp", "make", *OTHERS}, "a block that is neither run nor listed"
+    fences = sum(len(re.findall(r"^ *```", page.read_text(), re.MULTILINE)) for page in PAGES)
+    assert fences == 2 * len(BLOCKS)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    made = {words(line)[1] for block in SHELL for line in block.lines if words(line)[0] == "make"}
+    assert made <= set(targets)
+
+
+def words(line: str) -> list[str]:
+    """The words of a command, those in brackets too."""
+    return [word.strip("[]") for word in shlex.split(line, comments=True)]
+
+
+def commands() -> Iterator[str]:
+    """Every acvp command line: of shell blocks, behind torchrun, and in lines of prose where it is whole."""
+    for block in SHELL:
+        for line in block.lines:
+            if "acvp" in words(line) and words(line)[0] in ("acvp", "torchrun"):
+                yield shlex.join(words(line)[words(line).index("acvp") :])
+    for page in PAGES:
+        for span in re.findall(r"`(acvp [^`]*--[^`]*)`", page.read_text()):
+            if page.name == "README.md" and "…" not in span:
+                yield span
+
+
+@pytest.mark.parametrize("command", sorted(set(commands())))
+def test_the_command_line_accepts_every_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+
+    def parse_only(config: Any) -> int:
+        parsed.append(config)
+        return 0
+
+    monkeypatch.setattr(acvp.cli, "RUN", dict.fromkeys(acvp.cli.RUN, parse_only))
+    assert main(shlex.split(command)[1:]) == 0
+    assert len(parsed) == 1
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, runs and an agent under all the names that the pages use."""
+    folder = tmp_path_factory.mktemp("docs")
+    for seed, name in enumerate(("freeway", "freeway-test")):
+        collect(CollectConfig(env_id="toy", frames=900, out=folder / "stores" / name, seed=seed))
+    store = EpisodeStore.open(folder / "stores" / "freeway")
+    tiny_agent().save(folder / "agents" / "tiny")
+    shutil.copytree(folder / "agents" / "tiny", folder / "runs" / "agents" / "freeway")
+    make_run(folder / "runs" / "mine", store, predictor=network())
+    for name in ("recurrent", "freeway", "a", "b", "feedforward"):
+        shutil.copytree(folder / "runs" / "mine", folder / "runs" / name)
+    make_run(folder / "runs" / "gray", store, view=GRAY_84, predictor=network(GRAY_84))
+    return folder
+
+
+def small(command: list[str]) -> list[str]:
+    """The arguments of a command, without the program, with values that make it take a second."""
+    (verb,) = [verb for verb in RUN if command[1:][: len(verb.split())] == verb.split()]
+    values = [SMALL.get(before, word) for before, word in pairwise(command)]
+    values = ["stores/freeway" if word == "DIR" else "exported" if word == "ROOT" else word for word in values]
+    if verb in MADE:
+        shutil.rmtree(values[values.index(MADE[verb]) + 1], ignore_errors=True)
+    more = [(option, value) for option, value in RUN[verb].items() if option not in values]
+    return [*values, *(word for pair in more for word in pair)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", SHELL, ids=str)
+def test_shell_blocks_run(block: Block, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(world, tmp_path / "world")
+    monkeypatch.chdir(tmp_path / "world")
+    for line in block.lines:
+        command = words(line)
+        if command[0] == "acvp" and any(command[1:][: len(verb.split())] == verb.split() for verb in RUN):
+            assert main(small(command)) == 0, line
+
+
+def given(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the Python of each page takes from the reader."""
+    episode = EpisodeStore.open(folder / "stores" / "freeway")[0]
+    frames, chosen = episode.frames(0, 4), episode.actions[:3].astype(np.int64)
+    gray = np.zeros((2, 4, 84, 84), np.uint8)
+    floats = torch.randint(0, 256, (1, 7, 210, 160, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return {
+        "README.md": {"frames": frames, "actions": chosen},
+        "training.md": {"frames": frames, "actions": chosen},
+        "agents.md": {"frames": gray, "rng": np.random.default_rng(0)},
+        "control.md": {"observations": gray, "greedy_actions": np.zeros(2, np.int64)},
+        "data.md": {"np": np, "numcodecs": numcodecs, "chunk": episode.chunks[0], "height": 24, "width": 24}
+        | {"palette": episode.palette},
+        "models.md": {
+            **vars(acvp.models), "torch": torch, "mean": torch.zeros(210, 160, 3), "pixels": floats,
+            "actions": torch.zeros(1, 6, dtype=torch.long), "last_frames": floats[0, :4].numpy(),
+            "next_actions": np.zeros(2, np.int64),
+        },
+        "play.md": {"frames": frames[None, -acvp.load(folder / "runs" / "mine").context :]},
+        "environments.md": {},
+    }  # fmt: skip
+
+
+SHORTER = {
+    "10_000": "8",
+    "import PPO": "import PPO\n\nPPO = __import__('functools').partial(PPO, n_steps=8, batch_size=8)",
+    "total_timesteps=100": "total_timesteps=8",
+    "num_envs=16": "num_envs=2",
+}
+"""What Python on the pages has instead, so that it runs in a second."""
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in PYTHON}))
+def test_python_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, as a reader goes through a page."""
+    monkeypatch.chdir(world)
+    if page == "play.md":
+        pytest.importorskip("onnxruntime")
+        assert main(["export", "--run", "runs/mine", "--onnx", "folder"]) == 0
+    names = given(world)[page]
+    for block in PYTHON:
+        if block.page == page:
+            text = block.text
+            for long, short in SHORTER.items():
+                text = text.replace(long, short)
+            exec(compile(text, str(block), "exec"), names)  # noqa: S102
+    assert page not in EXPECTED or EXPECTED[page](names)
+
+
+EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "README.md": lambda names: names["future"].shape == (3, 24, 24, 3),
+    "training.md": lambda names: names["future"].shape == (3, 24, 24, 3),
+    "control.md": lambda names: names["actions"].shape == (2,) and names["envs"].num_envs == 2,
+    "data.md": lambda names: (
+        names["always_up"](("NOOP", "UP"), None)(None) == 1
+        and names["batch"].frames.shape == (32, 5, 24, 24)
+        and np.array_equal(names["rgb"], names["store"][0].frames(0, 16))
+    ),
+    "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
+    "play.md": lambda names: names["given"]["frame"].shape == (1, 24, 24, 3),
+}
+"""What must have come of the Python of a page."""

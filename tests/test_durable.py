@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.durable import append_line, exclusive_writer, seal, unseal, write_atomic
+from acvp.durable import TAIL_BYTES, append_line, exclusive_writer, finished_lines, seal, unseal, write_atomic
 from tests.faults import Trap, Trials, counted, filling, start
 
 OLD, SIZE, LINE = b"what was there before\n" * 40, 5000, "one more line " * 20
@@ -89,6 +89,16 @@ def test_writes_that_nobody_kills(tmp_path: Path) -> None:
     append_line(file, LINE)
     assert file.read_bytes() == b"first\n" + LINE.encode() + b"\n"
     assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("size", [10, TAIL_BYTES - 1, TAIL_BYTES, 3 * TAIL_BYTES])
+@pytest.mark.parametrize("left", [b"", b"half", b"\0\0\0", b"ha\0f\n"])
+def test_a_line_follows_the_last_whole_one(tmp_path: Path, size: int, left: bytes) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(b"first\n" + b"x" * size + b"\n" + left)
+    append_line(file, LINE)
+    assert file.read_bytes() == b"first\n" + b"x" * size + b"\n" + LINE.encode() + b"\n"
+    assert finished_lines(file) == [b"first", b"x" * size, LINE.encode()]
 
 
 json_values = st.recursive(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.checkpoint import newest_good, prune, save_checkpoint
+from acvp.checkpoint import newest_good, prune, read_checkpoint, save_checkpoint
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
@@ -45,8 +45,8 @@ def save_checkpoints(folder: Path, report: Report) -> None:
     run = RunFolder(folder / "runs" / "mine")
     with run.writing():
         newest = newest_good(run.checkpoints, pytest.fail)
-        first = 0 if newest is None else newest.step
-        for step in range(first + 1, first + 5):
+        first = 1 if newest is None else newest.step  # which is saved already, and reported again
+        for step in range(first, first + 4):
             save_checkpoint(run.checkpoints, step, checkpoint_files(step), score=1.0 if step == 2 else inf)
             report(step)
             prune(run.checkpoints, keep=2)
@@ -58,7 +58,10 @@ def checkpoint_files(step: int) -> dict[str, bytes]:
 
 
 def check_checkpoints(folder: Path, reported: list[Any]) -> None:
-    newest = newest_good(folder / "runs" / "mine" / "checkpoints", pytest.fail)
+    checkpoints = folder / "runs" / "mine" / "checkpoints"
+    for manifest in checkpoints.glob("step-*/manifest.json"):
+        read_checkpoint(manifest.parent)
+    newest = newest_good(checkpoints, pytest.fail)
     assert (0 if newest is None else newest.step) >= max(reported, default=0)
     assert newest is None or newest.files == checkpoint_files(newest.step)
 
@@ -206,7 +209,8 @@ def cut_power_after_a_kill(trials: Trials, folder: Path, work: Work, check: Chec
     """
     calls = recorded(folder / "whole", work)
     folders = Disk.after(calls).folders
-    aimed = [n for n, (name, arguments) in enumerate(calls) if name == "sync" and arguments[0] in folders]
+    synced = [n for n, (name, arguments) in enumerate(calls) if name == "sync" and arguments[0] in folders]
+    aimed = [synced[n - 1] for n in spread(len(synced))]
     order = aimed + [n for n in spread(len(calls) - 1) if n not in aimed]
 
     def lose_once(i: int, rng: np.random.Generator) -> None:
@@ -226,7 +230,7 @@ def test_checkpoints_survive_a_power_loss(trials: Trials, tmp_path: Path) -> Non
     cut_power(trials, tmp_path, save_checkpoints, check_checkpoints, redo="checked")
 
 
-@counted("20 checkpoints survive a kill and then a power loss", quick=10, full=500)
+@counted("20 checkpoints survive a kill and then a power loss", quick=12, full=500)
 def test_checkpoints_survive_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, save_checkpoints, check_checkpoints)
 
