@@ -73,6 +73,9 @@ RUN: dict[str, dict[str, str]] = {
 }
 """Commands that run, each with more options for a small one; the others are only parsed."""
 
+NOT_SHIPPED = "stores/freeway-2015"
+"""The authors' recordings: commands on them are only parsed."""
+
 MADE = {"collect": "--out", "train": "--run"}
 """Commands that would continue what the small world already has under this option."""
 
@@ -186,6 +189,8 @@ def test_shell_blocks_run(block: Block, world: Path, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path / "world")
     for line in block.lines:
         command = words(line)
+        if NOT_SHIPPED in line:
+            continue
         if command[0] == "acvp" and any(command[1:][: len(verb.split())] == verb.split() for verb in RUN):
             assert main(small(command)) == 0, line
 
