@@ -55,6 +55,7 @@ def read(file: Path) -> Addresses:
     return page
 
 
+@pytest.mark.slow
 def test_the_page_has_everything_and_loads_nothing(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     results = runs[0].parent / "results"
     assert main(["report", "--runs", *map(str, runs), "--results", str(results)]) == 0
