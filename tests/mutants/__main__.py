@@ -56,6 +56,8 @@ class Child:
         report = self.path / "report.json"
         if report.exists():
             return dict(json.loads(report.read_text()))
+        if self.process.is_alive():
+            return dict.fromkeys(self.job.tests, f"still running after {SECONDS} s")
         output = self.path / "output"
         said = output.read_text(errors="replace")[-2000:] if output.exists() else ""
         return dict.fromkeys(self.job.tests, f"no report, exit code {self.process.exitcode}: {said}")

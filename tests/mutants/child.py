@@ -32,9 +32,10 @@ LIBRARIES = (
 )
 """What most tests import besides acvp: imported once, before the processes are forked."""
 
-OPTIONS = ("-q", "-p", "no:cacheprovider", "--tb=line", "-m", "not faults", "--hypothesis-profile", "mutants")
-OPTIONS += ("-W", "ignore:Module already imported")
-"""Of pytest, which warns where a plugin, such as hypothesis, was imported before it."""
+OPTIONS = (
+    *("-q", "-p", "no:cacheprovider", "--tb=line", "-m", "not faults", "--hypothesis-profile", "mutants"),
+    *("-W", "ignore:Module already imported"),  # a plugin, such as hypothesis, was imported before pytest began
+)
 
 settings.register_profile(
     "mutants",
