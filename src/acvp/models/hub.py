@@ -8,6 +8,7 @@ from typing import Any, Self
 from huggingface_hub import ModelHubMixin, snapshot_download
 
 from acvp.models.checks import ConfigError
+from acvp.reading import read_file
 
 WANTED = ("config.json", "model.safetensors")
 
@@ -30,21 +31,22 @@ class Shareable(ModelHubMixin):
         folder = Path(pretrained_model_name_or_path)
         if not folder.is_dir() and (folder.is_absolute() or len(folder.parts) != 2 or folder.parts[0] in (".", "..")):
             raise ConfigError(f"{folder}: no such folder, and no name of a repository (owner/name) either")
-        if not folder.is_dir():
-            folder = Path(snapshot_download(str(pretrained_model_name_or_path), allow_patterns=[*WANTED], **options))
-        return cls._from_folder(folder)
+        if folder.is_dir():
+            return cls._from_folder(folder, folder)
+        folder = Path(snapshot_download(str(pretrained_model_name_or_path), allow_patterns=[*WANTED], **options))
+        return cls._from_folder(folder, folder.parent.parent)  # files of snapshots/REVISION are links into blobs/
 
     @classmethod
-    def _from_folder(cls, folder: Path) -> Self:
+    def _from_folder(cls, folder: Path, within: Path) -> Self:
         from acvp.models.files import predictor_from_files  # see above
 
-        missing = [name for name in WANTED if not (folder / name).is_file()]
-        if missing:
-            raise ConfigError(f"{folder} is no predictor's: {missing[0]} cannot be read")
-        try:
-            predictor = predictor_from_files({name: (folder / name).read_bytes() for name in WANTED})
-        except OSError as error:
-            raise ConfigError(f"{folder} is no predictor's: {error.filename} cannot be read") from error
+        found = {}
+        for name in WANTED:
+            try:
+                found[name] = read_file(folder / name, within)
+            except OSError as error:
+                raise ConfigError(f"{folder} is no predictor's: {name} cannot be read ({error.strerror})") from error
+        predictor = predictor_from_files(found)
         if not isinstance(predictor, cls):
             raise ConfigError(f"{folder} holds a {type(predictor).__name__}, not a {cls.__name__}")
         return predictor
