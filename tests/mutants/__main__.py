@@ -10,56 +10,91 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import connection, get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.mutants import Mutant
-from tests.mutants.child import ASSERTED, PASSED
+from tests.mutants.child import ASSERTED, PASSED, preload, run
 from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "acvp"
 SECONDS = 900
-"""After which a child is ended and its mutant counts as alive."""
+"""After which a process is ended and its mutant counts as alive."""
+
+
+class Job(NamedTuple):
+    """Tests to run in one process."""
+
+    tests: Sequence[str]
+    mutant: Mutant | None = None
+
+
+class Child:
+    """A job in a process forked from this one, with its own copy of the package."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.folder = tempfile.TemporaryDirectory(prefix="acvp-mutant-")
+        self.path = Path(self.folder.name)
+        shutil.copytree(PACKAGE, self.path / "src" / "acvp")
+        if job.mutant is not None:
+            _change(self.path / "src" / "acvp" / job.mutant.file, job.mutant)
+        self.process = get_context("fork").Process(target=run, args=(self.path, job.tests))
+        self.process.start()
+        self.deadline = time.monotonic() + SECONDS
+
+    def results(self) -> dict[str, str]:
+        """Return how the tests ended, by their ids."""
+        report = self.path / "report.json"
+        if report.exists():
+            return dict(json.loads(report.read_text()))
+        if self.process.is_alive():
+            return dict.fromkeys(self.job.tests, f"still running after {SECONDS} s")
+        output = self.path / "output"
+        said = output.read_text(errors="replace")[-2000:] if output.exists() else ""
+        return dict.fromkeys(self.job.tests, f"no report, exit code {self.process.exitcode}: {said}")
+
+    def end(self) -> None:
+        """End the process with all that it started, and remove the copy."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.join()
+        self.folder.cleanup()
+
+
+def run_jobs(jobs: Sequence[Job], processes: int = 1) -> Iterator[tuple[Job, dict[str, str]]]:
+    """Yield each job, as it ends, with the results of its tests."""
+    waiting, children = list(jobs), list[Child]()
+    try:
+        while waiting or children:
+            while waiting and len(children) < processes:
+                children.append(Child(waiting.pop(0)))
+            connection.wait([child.process.sentinel for child in children], timeout=1)
+            for child in list(children):
+                if not child.process.is_alive() or time.monotonic() > child.deadline:
+                    results = child.results()
+                    children.remove(child)
+                    child.end()
+                    yield child.job, results
+    finally:
+        for child in children:
+            child.end()
 
 
 def complaints(mutants: Sequence[Mutant]) -> list[str]:
     """Return which mutants no longer fit the source: their text must occur exactly once."""
     counts = ((each, (PACKAGE / each.file).read_text().count(each.original)) for each in mutants)
     return [f"{each.name}: {count} times in {each.file}: {each.original!r}" for each, count in counts if count != 1]
-
-
-def run_tests(tests: Sequence[str], mutant: Mutant | None = None) -> dict[str, str]:
-    """Return how tests end on a copy of the package, changed by a mutant if there is one; by their ids."""
-    with tempfile.TemporaryDirectory(prefix="acvp-mutant-") as folder:
-        source, report = Path(folder) / "src", Path(folder) / "report.json"
-        shutil.copytree(PACKAGE, source / "acvp")
-        if mutant is not None:
-            _change(source / "acvp" / mutant.file, mutant)
-        command = [
-            sys.executable,
-            "-m",
-            "tests.mutants.child",
-            str(source),
-            str(report),
-            *(f"tests/{t}" for t in tests),
-        ]
-        environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
-        try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return dict.fromkeys(tests, f"still running after {SECONDS} s")
-        if not report.exists():
-            return dict.fromkeys(tests, f"no report, exit code {done.returncode}: {done.stderr[-2000:]}")
-        results: dict[str, str] = json.loads(report.read_text())
-    return {name.removeprefix("tests/"): result for name, result in results.items()}
 
 
 def _change(file: Path, mutant: Mutant) -> None:
@@ -73,16 +108,19 @@ def of_test(results: dict[str, str], test: str) -> list[str]:
     return [result for name, result in results.items() if name == test or name.startswith(f"{test}[")]
 
 
-def baseline(tests: Sequence[str]) -> list[str]:
-    """Return which tests do not pass on an unchanged copy."""
-    results = run_tests(tests)
-    return [test for test in tests if set(of_test(results, test)) != {PASSED}]
+def failing(tests: Sequence[str], processes: int) -> list[str]:
+    """Return which tests do not pass on an unchanged copy, and how they end."""
+    jobs = [Job(tests[first::processes]) for first in range(min(processes, len(tests)))]
+    ended = [(test, of_test(results, test)) for job, results in run_jobs(jobs, processes) for test in job.tests]
+    return [f"{test}: {', '.join(found) or 'not run'}" for test, found in ended if set(found) != {PASSED}]
 
 
-def verdict(mutant: Mutant) -> tuple[bool, str]:
-    """Return whether a mutant is killed, and how its test ended."""
-    found = of_test(run_tests([mutant.test], mutant), mutant.test)
-    return ASSERTED in found, ", ".join(sorted(set(found) - {PASSED})) or PASSED
+def verdicts(mutants: Sequence[Mutant], processes: int = 1) -> Iterator[tuple[Mutant, bool, str]]:
+    """Yield, as it is found, whether a mutant is killed and how its test ended."""
+    for job, results in run_jobs([Job([mutant.test], mutant) for mutant in mutants], processes):
+        assert job.mutant is not None
+        found = of_test(results, job.mutant.test)
+        yield job.mutant, ASSERTED in found, ", ".join(sorted(set(found) - {PASSED})) or PASSED
 
 
 def main() -> int:
@@ -95,18 +133,16 @@ def main() -> int:
     if wrong := complaints(mutants):
         print("These texts do not occur exactly once:", *wrong, sep="\n  ")
         return 1
-    began, tests = time.monotonic(), sorted({each.test for each in mutants})
-    with ThreadPoolExecutor(options.jobs) as pool:
-        size = -(-len(tests) // options.jobs) or 1
-        parts = [tests[first : first + size] for first in range(0, len(tests), size)]
-        if failing := [test for part in pool.map(baseline, parts) for test in part]:
-            print("These tests do not pass without a mutant:", *failing, sep="\n  ")
-            return 1
-        alive = 0
-        for mutant, (killed, how) in zip(mutants, pool.map(verdict, mutants), strict=True):
-            alive += not killed
-            end = f"killed by {mutant.test}" if killed else f"ALIVE: {mutant.test}: {how}"
-            print(f"{mutant.name:<62} {mutant.file:<28} {end}", flush=True)
+    began = time.monotonic()
+    preload()
+    if tests := failing(sorted({each.test for each in mutants}), options.jobs):
+        print("These tests do not pass without a mutant:", *tests, sep="\n  ")
+        return 1
+    alive = 0
+    for mutant, killed, how in verdicts(mutants, options.jobs):
+        alive += not killed
+        end = f"killed by {mutant.test}" if killed else f"ALIVE: {mutant.test}: {how}"
+        print(f"{mutant.name:<62} {mutant.file:<28} {end}", flush=True)
     print(f"{len(mutants) - alive} of {len(mutants)} mutants killed in {time.monotonic() - began:.0f} s")
     return 1 if alive or not mutants else 0
 

@@ -1,17 +1,50 @@
-"""Run some tests on a copy of the package and write how each ended, as JSON: `child.py SOURCE REPORT TEST…`."""
+"""Run some tests on a copy of the package, in a process forked for them, and write how each ended."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
-
-import acvp
+from hypothesis import HealthCheck, Phase, settings
 
 PASSED, ASSERTED = "passed", "assertion failed"
+LIBRARIES = (
+    "ale_py",
+    "av",
+    "cv2",
+    "gymnasium",
+    "lightning_fabric",
+    "matplotlib.pyplot",
+    "numcodecs",
+    "numpy",
+    "PIL.Image",
+    "rich",
+    "safetensors.torch",
+    "stable_baselines3",
+    "starlette",
+    "torch",
+    "tyro",
+)
+"""What most tests import besides acvp: imported once, before the processes are forked."""
+
+OPTIONS = (
+    *("-q", "-p", "no:cacheprovider", "--tb=line", "-m", "not faults", "--hypothesis-profile", "mutants"),
+    *("-W", "ignore:Module already imported"),  # a plugin, such as hypothesis, was imported before pytest began
+)
+
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+"""The same examples in every run, and no time spent on shrinking those that fail."""
 
 
 class Recorder:
@@ -34,16 +67,26 @@ class Recorder:
         return report
 
 
-def main() -> int:
-    """Run the tests named on the command line."""
-    source, report, *tests = sys.argv[1:]
-    if not Path(acvp.__file__).is_relative_to(source):
-        raise RuntimeError(f"acvp comes from {acvp.__file__}, not from {source}")
+def preload() -> None:
+    """Import the libraries, without a second thread: only a process with one thread is safe to fork."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for name in LIBRARIES:
+        importlib.import_module(name)
+
+
+def run(folder: Path, tests: Sequence[str]) -> None:
+    """Run tests on the copy in FOLDER/src; write FOLDER/output and at last FOLDER/report.json."""
+    os.setsid()  # a group of processes of its own, which a time limit ends as a whole
+    output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    source = str(folder / "src")
+    os.environ["PYTHONPATH"] = source
+    sys.path.insert(0, source)
+    package = str(importlib.import_module("acvp").__file__)
+    if not Path(package).is_relative_to(source):
+        raise RuntimeError(f"acvp comes from {package}, not from {source}")
     recorder = Recorder()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "--tb=line", "-m", "not faults", *tests], plugins=[recorder])
-    Path(report).write_text(json.dumps(recorder.results))
-    return int(code)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    pytest.main([*OPTIONS, *(f"tests/{test}" for test in tests)], plugins=[recorder])
+    results = {name.removeprefix("tests/"): result for name, result in recorder.results.items()}
+    (folder / "report.json").write_text(json.dumps(results))
