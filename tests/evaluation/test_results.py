@@ -59,5 +59,5 @@ def test_bands_follow_from_the_seed() -> None:
 
 
 def test_few_episodes_are_pointed_out() -> None:
-    assert "4 test episodes are few" in summary().to_dict()["note"]
+    assert "4 test episodes are few" in summary().to_dict().get("note", "")
     assert few_episodes(FEW_EPISODES) == {}
