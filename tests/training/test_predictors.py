@@ -104,7 +104,7 @@ def test_from_pretrained_follows_no_link_out_of_a_folder(finished: Path, tmp_pat
     blobs.mkdir()
     (shared / "model.safetensors").rename(blobs / "weights")
     (shared / "model.safetensors").symlink_to(blobs / "weights")
-    with pytest.raises(ConfigError, match=r"model\.safetensors cannot be read \(it lies outside"):
+    with pytest.raises(ConfigError, match=r"model\.safetensors .* lies outside"):
         Predictor.from_pretrained(shared)
     with pytest.MonkeyPatch.context() as patch:  # but a snapshot of the hub is made of links into its repository
         patch.setattr("acvp.models.hub.snapshot_download", lambda name, **options: str(shared))

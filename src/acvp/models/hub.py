@@ -8,7 +8,6 @@ from typing import Any, Self
 from huggingface_hub import ModelHubMixin, snapshot_download
 
 from acvp.models.checks import ConfigError
-from acvp.reading import read_file
 
 WANTED = ("config.json", "model.safetensors")
 
@@ -40,13 +39,14 @@ class Shareable(ModelHubMixin):
     def _from_folder(cls, folder: Path, within: Path) -> Self:
         from acvp.models.files import predictor_from_files  # see above
 
-        found = {}
-        for name in WANTED:
-            try:
-                found[name] = read_file(folder / name, within)
-            except OSError as error:
-                raise ConfigError(f"{folder} is no predictor's: {name} cannot be read ({error.strerror})") from error
-        predictor = predictor_from_files(found)
+        files = {name: folder / name for name in WANTED}
+        for name, file in files.items():
+            if not file.is_file() or not file.resolve().is_relative_to(within.resolve()):
+                raise ConfigError(f"{folder} is no predictor's: {name} cannot be read, or lies outside {within}")
+        try:
+            predictor = predictor_from_files({name: file.read_bytes() for name, file in files.items()})
+        except OSError as error:
+            raise ConfigError(f"{folder} is no predictor's: {error.filename} cannot be read") from error
         if not isinstance(predictor, cls):
             raise ConfigError(f"{folder} holds a {type(predictor).__name__}, not a {cls.__name__}")
         return predictor
