@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from acvp.control.exploration import informed_by_model
-from acvp.control.memory import KernelConfig, paper_kernel
-from acvp.control.viewing import agent_view
+from acvp.agents.observations import agent_view
+from acvp.control.informed import informed_by_model
+from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.policies import sticky_random_policy
 from acvp.envs import make_game
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor, keep_freed_memory

@@ -22,7 +22,7 @@ from PIL import Image
 
 from acvp.data.collect import CollectConfig, collect, make_player
 from acvp.data.episode import Episode
-from acvp.data.exchange import export_store
+from acvp.data.formats import export_store
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB

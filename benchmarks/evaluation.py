@@ -18,12 +18,11 @@ import numpy as np
 import torch
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.mean import mean_frame
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
+from acvp.data.views import GRAY_84, mean_frame
 from acvp.data.windows import Window, Windows
-from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.run import evaluate_runs
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
 from benchmarks.provenance import write_results
 

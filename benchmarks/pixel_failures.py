@@ -20,13 +20,12 @@ from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
 import acvp
+from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window
-from acvp.evaluation.places import choose_places
-from acvp.evaluation.subjects import Subject
-from acvp.evaluation.truth import TrueWindows
-from acvp.progress import counting
+from acvp.evaluation.models import Subject
+from acvp.evaluation.windows import TrueWindows, choose_places
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
 

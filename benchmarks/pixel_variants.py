@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models import PixelConfig, PixelPredictor
-from acvp.models.layers import linear
-from acvp.models.options_loss import NO_PIXEL
-from acvp.models.pixel import PixelState
+from acvp.models.encoder_decoder import linear
 from acvp.models.transform import Outcome
+from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.loss import NO_PIXEL
+from acvp.pixel.predictor import PixelState
 
 
 class RecurrentMemory(PixelPredictor):

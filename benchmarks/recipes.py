@@ -20,13 +20,14 @@ from unittest.mock import patch
 import torch
 
 from acvp.data.store import EpisodeStore
-from acvp.models import FeedforwardConfig, PixelConfig, RecurrentConfig
-from acvp.presets import make_recipe
+from acvp.models import FeedforwardConfig, RecurrentConfig
+from acvp.pixel import PixelConfig
 from acvp.runs import machine
 from acvp.training.config import TrainConfig
-from acvp.training.optimisers import OptimiserConfig
+from acvp.training.optimizers import OptimiserConfig
+from acvp.training.presets import make_recipe
 from acvp.training.recipe import Recipe
-from acvp.training.session import train
+from acvp.training.run import train
 from benchmarks.pixel_variants import VARIANTS
 from benchmarks.provenance import RESULTS, commit
 
@@ -191,7 +192,7 @@ def building(name: str) -> AbstractContextManager[Any]:
     """Let training build the predictor of a trial that is not part of acvp; any other as ever."""
     if name not in VARIANTS:
         return nullcontext()
-    return patch("acvp.training.session.build_predictor", VARIANTS[name])
+    return patch("acvp.training.run.build_predictor", VARIANTS[name])
 
 
 def _total(recipe: Recipe) -> float:

@@ -20,17 +20,16 @@ from rich.console import Console
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
+from acvp.exits import StopRequest
 from acvp.models import build_predictor
-from acvp.presets import make_recipe
 from acvp.runs import RunFolder
-from acvp.stopping import StopRequest
-from acvp.training.batches import TrainingData, to_device
 from acvp.training.config import ModelName, TrainConfig
-from acvp.training.curriculum import Phase
-from acvp.training.display import Display
-from acvp.training.engine import make_fabric
-from acvp.training.optimisers import make_optimiser
-from acvp.training.recipe import Recipe
+from acvp.training.data import TrainingData, to_device
+from acvp.training.devices import make_fabric
+from acvp.training.log import Display
+from acvp.training.optimizers import make_optimiser
+from acvp.training.presets import make_recipe
+from acvp.training.recipe import Phase, Recipe
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import write_results
 

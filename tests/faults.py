@@ -28,7 +28,7 @@ import numpy.typing as npt
 from filelock import FileLock
 from gymnasium import spaces
 
-import acvp.cli
+import acvp.cli.main
 from acvp import durable
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore

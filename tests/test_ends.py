@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp import __version__, ends
-from acvp.cli import main
+from acvp import __version__
+from acvp import exits as ends
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.errors import UserError
 from tests.commands import PATIENCE, VERBS, assert_alone, assert_ended, commands, start

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acvp import presets
-from acvp.data.motions import Motions
 from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
-from acvp.models.stack import stack_sizes
-from acvp.presets import PRESETS, derived_stack, make_recipe, network
+from acvp.models.encoder_decoder import stack_sizes
+from acvp.pixel.statistics import Motions
+from acvp.training import presets
 from acvp.training.config import ModelName, PresetName, TrainConfig
+from acvp.training.presets import PRESETS, derived_stack, make_recipe, network
 
 MODELS, NAMES = get_args(ModelName), get_args(PresetName)
 

@@ -25,9 +25,8 @@ import safetensors.torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from acvp.durable import check_space, make_folder, seal, sync_folder, unseal, write_atomic
+from acvp.durable import check_space, make_folder, read_file, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
-from acvp.reading import read_file
 
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST = 2**20

@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.session import Result, train_agent
-from acvp.agents.settings import DqnSettings
-from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.presets import DqnSettings
+from acvp.agents.run import Result, train_agent
+from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.agents.trainer import AgentTrainer
 from acvp.checkpoint import newest_good
 from tests.agents.small import SMALL_TOY, TINY

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from tests.agents.short_runs import run
 from tests.golden import machine
 

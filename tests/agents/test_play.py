@@ -14,13 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.agents import evaluate
-from acvp.agents.about import AgentError
-from acvp.agents.agent import Agent
+from acvp.agents.agent import Agent, AgentError, load_any_policy
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, film, middle
 from acvp.agents.play import Play, Scores, play_games
-from acvp.agents.policy import load_any_policy
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import random_policy
 from acvp.data.views import GRAY_84

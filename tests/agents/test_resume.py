@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.agents import session
+from acvp.agents import run as session
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import Play, Scores
-from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.settings import PRESETS, DqnSettings, make_settings
+from acvp.agents.presets import PRESETS, DqnSettings, make_settings
 from acvp.errors import UserError
 
 

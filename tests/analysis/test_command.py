@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.data.writer import open_writer
 from acvp.models import Predictor

@@ -10,9 +10,9 @@ from acvp.analysis.factors import POOLED, action_layers, all_factors, factor_tab
 from acvp.errors import UserError
 from acvp.models import Predictor, build_predictor
 from acvp.models.feedforward import FeedforwardPredictor
-from acvp.models.pixel import PixelPredictor
-from acvp.models.pixel_config import PixelConfig
 from acvp.models.transform import FactoredTransform
+from acvp.pixel.config import PixelConfig
+from acvp.pixel.predictor import PixelPredictor
 from tests.models.small_predictors import ACTIONS, SIZES, random_window, seeded, small_predictor
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import acvp
-from acvp.analysis.command import analyze_run
 from acvp.analysis.config import AnalyzeConfig
+from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
-from acvp.presets import network
-from acvp.training.curriculum import Phase
-from acvp.training.optimisers import OptimiserConfig
+from acvp.training.optimizers import OptimiserConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase
 from tests.analysis.games import FIRING_TOY, SIZE
 from tests.training.small import run, small_recipe
 

@@ -13,23 +13,21 @@ import pytest
 import torch
 from rich.console import Console
 
-from acvp.agents import session, trainer
-from acvp.agents import settings as presets
+from acvp.agents import presets, trainer
+from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import Scores, play_games
-from acvp.agents.session import train_agent
-from acvp.agents.vector import GameVecEnv
-from acvp.control.exploration import InformedExploration
-from acvp.control.imagined_games import ImaginedVecEnv
-from acvp.control.learning import imagined_games, informed_strategy
-from acvp.control.sources import EmulatorSource, ModelSource
+from acvp.agents.run import train_agent
+from acvp.agents.vec_env import GameVecEnv
+from acvp.control.informed import EmulatorSource, InformedExploration, ModelSource
+from acvp.control.learning import ImaginedVecEnv, imagined_games, informed_strategy
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
-from acvp.presets import network
+from acvp.training.presets import network
 from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.agents.observations import FrameHistory, agent_view, refuse_other_game
 from acvp.agents.play import HeldAction
-from acvp.control.predicted_play import Plays, play, refuse_other_actions
-from acvp.control.sight import PredictedSight, TrueSight
-from acvp.control.viewing import FrameHistory, agent_view, refuse_other_game
+from acvp.control.predicted_play import Plays, PredictedSight, TrueSight, play, refuse_other_actions
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError

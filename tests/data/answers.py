@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.writer import open_writer
 

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acvp.data.episode import OPENING_FRAMES
-from acvp.data.part import PartError, parse, serialize
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.episode import OPENING_FRAMES, PartError, parse, serialize
+from acvp.data.recording import EpisodeRecorder
 from acvp.errors import UserError
 from tests.data.answers import answer_episode, read_answer
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import OPENING_FRAMES, Episode
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.split import find_leaks, refuse_leaks, split
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify

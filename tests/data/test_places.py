@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.places import REACHES, odd_pixels, places_of
 from acvp.data.store import EpisodeStore
+from acvp.pixel.statistics import REACHES, odd_pixels, places_of
 from tests.data.answers import colour_store
 
 Colours = list[tuple[int, ...]]
@@ -34,7 +34,7 @@ def plain(store: EpisodeStore, colours: Colours) -> NDArray[np.bool_]:
 def test_a_colour_can_be_where_it_was(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     colours = colours_of(store)
     for block in (2**24, 2**13):  # in one block, in many
-        monkeypatch.setattr("acvp.data.changes.BLOCK_BYTES", block)
+        monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", block)
         found = places_of(store, store, colours)
         assert np.array_equal(found.places, plain(store, colours))
         assert (found.reach, found.odd) == (0, 0.0)
@@ -64,13 +64,13 @@ def test_the_held_out_part_decides_how_far_a_colour_reaches(
     for reach in range(max(REACHES) + 1):
         odd[reach] = odd_pixels(held_out, colours, seen)
         if reach in REACHES:
-            monkeypatch.setattr("acvp.data.places.MOST_ODD", odd[reach])
+            monkeypatch.setattr("acvp.pixel.statistics.MOST_ODD", odd[reach])
             found = places_of(train, held_out, colours)
             assert (found.reach, found.odd) == (reach, odd[reach])
             assert np.array_equal(found.places, seen)
         seen = wider(seen)
     assert odd[0] > odd[1] > odd[2] > odd[4] > odd[8] > 0
-    monkeypatch.setattr("acvp.data.places.MOST_ODD", odd[8] / 2)
+    monkeypatch.setattr("acvp.pixel.statistics.MOST_ODD", odd[8] / 2)
     found = places_of(train, held_out, colours)
     assert found.reach is None
     assert found.places.all()

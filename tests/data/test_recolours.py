@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.recolours import recolours_of
+from acvp.pixel.statistics import recolours_of
 from tests.data.answers import colour_store, recorded
 
 BLACK, RED, GREEN, BLUE = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)

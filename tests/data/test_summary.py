@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from acvp.data.summary import contact_sheet, describe
+from acvp.data.verify import contact_sheet, describe
 from tests.data.answers import answer_store, read_answer
 
 

@@ -14,7 +14,7 @@ from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB, View
 from acvp.envs import SavedState
-from acvp.evaluation.subjects import Subject
+from acvp.evaluation.models import Subject
 from acvp.models import About, CopyLastFrameConfig, MlpConfig, Predictor, State, build_predictor
 from acvp.models.predictor import Predictions
 from tests.data.answers import answer_frame, read_answer

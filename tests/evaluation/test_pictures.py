@@ -12,12 +12,22 @@ from PIL import Image, ImageSequence
 
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
-from acvp.evaluation.drawing import GIVEN, LINE, PREDICTED, even_scale
-from acvp.evaluation.film import Film, shoot
+from acvp.evaluation.figures import GIVEN, LINE, PREDICTED, even_scale
+from acvp.evaluation.media import (
+    BORDER,
+    GAP,
+    HEIGHT,
+    Film,
+    check_crop,
+    check_format,
+    crop_strip,
+    gif,
+    mp4,
+    shoot,
+    strip,
+)
 from acvp.evaluation.objects import find_positions
-from acvp.evaluation.places import HeldOutPart, Place
-from acvp.evaluation.strips import check_crop, crop_strip, strip
-from acvp.evaluation.video import BORDER, GAP, HEIGHT, check_format, gif, mp4
+from acvp.evaluation.windows import HeldOutPart, Place
 from tests.evaluation.predictors import Oracle, as_subject, small_network
 
 CONTEXT, STEPS = 10, 6

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.places import HeldOutPart, Place, choose_places, evenly
 from acvp.evaluation.run import evaluate
+from acvp.evaluation.windows import HeldOutPart, Place, choose_places, evenly
 from tests.data.answers import INFO, answer_frame, read_answer
 from tests.evaluation.predictors import Answers, Knowing, as_subject
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from acvp.models import AnyConfig, FeedforwardConfig, MlpConfig, NoActionConfig, RecurrentConfig, build_predictor
-from acvp.models.deconvolution import Deconvolution
-from acvp.models.network import FrameDecoder, FrameEncoder
+from acvp.models.encoder_decoder import Deconvolution, FrameDecoder, FrameEncoder
 from tests.models.small_predictors import LEARNED, SIZES, seeded
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from acvp.models.options_loss import NO_PIXEL, SMALLEST_MOTION, options_loss
+from acvp.pixel.loss import NO_PIXEL, SMALLEST_MOTION, options_loss
 from tests.models.small_predictors import seeded
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models import ConfigError, PixelPredictor, UnknownColourWarning, imagine
-from acvp.models.colours import Colours
-from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.pixel import PixelState
-from acvp.models.pixel_outcome import event_heads
-from acvp.models.unet import ActionUnet
+from acvp.models import ConfigError, imagine
+from acvp.models.artifact import predictor_files, predictor_from_files
+from acvp.pixel import PixelPredictor, UnknownColourWarning
+from acvp.pixel.network import ActionUnet, event_heads
+from acvp.pixel.palette import Colours
+from acvp.pixel.predictor import PixelState
 from tests.models.small_pixel import CONFIG, PALETTE, make, window
 from tests.models.small_predictors import seeded
 
@@ -141,7 +141,7 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
 
 @pytest.mark.parametrize("cells_at_once", [5, 128])
 def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
-    monkeypatch.setattr("acvp.models.pixel.CELLS_AT_ONCE", cells_at_once)
+    monkeypatch.setattr("acvp.pixel.predictor.CELLS_AT_ONCE", cells_at_once)
     predictor = make(replace(CONFIG, still=1))
     weights = (predictor.head.weight, predictor.copy.weight, predictor.place)
     frames, actions = window(predictor, 1)

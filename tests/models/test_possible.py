@@ -9,8 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from acvp.models import ConfigError, PixelPredictor
-from acvp.models.files import predictor_files, predictor_from_files
+from acvp.models import ConfigError
+from acvp.models.artifact import predictor_files, predictor_from_files
+from acvp.pixel import PixelPredictor
 from tests.models.small_pixel import CONFIG, PALETTE, make, window
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from acvp.models import ConfigError, Normaliser, PixelConfig, PixelPredictor
-from acvp.models.pixel import PixelState
-from acvp.models.spoiling import spoil
+from acvp.models import ConfigError, Normaliser
+from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.loss import spoil
+from acvp.pixel.predictor import PixelState
 from tests.models.small_predictors import seeded
 
 PALETTE = torch.tensor([[0, 0, 0], [255, 0, 0], [40, 40, 200]], dtype=torch.uint8)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from acvp.data.views import GRAY_84, RGB, View
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor
-from acvp.play.cast import Cast
+from acvp.play.context import Cast
 from acvp.play.session import Session
 from tests.evaluation.predictors import Knowing
 

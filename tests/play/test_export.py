@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models import CONFIGS, About, Predictor, build_predictor, predictor_files, rollout
-from acvp.models.pixel import PixelPredictor
-from acvp.play import ort_web
-from acvp.play.onnx_step import Graphs, OnnxDream, compare, example_frames, to_graphs
-from acvp.play.ort_web import WANTED, runtime_files
+from acvp.pixel.predictor import PixelPredictor
+from acvp.play import static_page as ort_web
+from acvp.play.onnx import Graphs, OnnxDream, compare, example_frames, to_graphs
+from acvp.play.static_page import WANTED, runtime_files
 from tests.play.dreamers import MEANINGS
 
 PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
@@ -133,8 +133,8 @@ def test_starts_come_from_a_store_or_from_the_game(
     folder: Path, tmp_path: Path, toy: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = Graphs(observe=b"", step=b"", state=(), outcome=False)
-    monkeypatch.setattr("acvp.play.export.to_graphs", lambda predictor: nothing)
-    monkeypatch.setattr("acvp.play.export.runtime_files", lambda: {"x": b""})
+    monkeypatch.setattr("acvp.play.static_page.to_graphs", lambda predictor: nothing)
+    monkeypatch.setattr("acvp.play.static_page.runtime_files", lambda: {"x": b""})
     for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
         assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.errors import UserError
-from acvp.play.commands import COMMANDS, LARGEST_NUMBER, Note, parse
+from acvp.play.protocol import COMMANDS, LARGEST_NUMBER, FrameStream, Note, PictureStream, facts, grid_message, parse
 from acvp.play.session import Session
-from acvp.play.wire import FrameStream, PictureStream, facts, grid_message
 from tests.play.dreamers import NOOP, UP, play_on, session
 from tests.play.serving import Frames, unpack
 

@@ -19,14 +19,13 @@ from torch.optim import Optimizer
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.presets import network
-from acvp.training.batches import DeviceBatch
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import Phase
+from acvp.training.data import DeviceBatch
 from acvp.training.log import StepReport
-from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe
-from acvp.training.session import Result, train
+from acvp.training.optimizers import OptimiserConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.run import Result, train
 from acvp.training.trainer import Trainer
 
 SMALL_TOY = "acvp-tests/SmallToy-v0"

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import MeanFrame, MeanFrameConfig, build_predictor
 from acvp.runs import RunFolder
-from acvp.training import comparison, session
-from acvp.training.batches import TrainingData
-from acvp.training.comparison import FEWEST, Comparison, Conclusions, compare_with_copying, paired
+from acvp.training import run as session
+from acvp.training import validation as comparison
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import prolonged, total_minutes, within_minutes
-from acvp.training.heldout import HeldOut
+from acvp.training.data import TrainingData
+from acvp.training.recipe import prolonged, total_minutes, within_minutes
+from acvp.training.validation import FEWEST, Comparison, Conclusions, HeldOut, compare_with_copying, paired
 from tests.training.small import FRAME, Trace, run, small_recipe
 
 
@@ -134,7 +134,7 @@ def test_comparing_changes_nothing_else(
 def test_a_stop_while_comparing_is_made_up_for(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from acvp.stopping import StoppedError
+    from acvp.exits import StoppedError
 
     def stopped(*arguments: object) -> Conclusions:
         raise StoppedError(15)

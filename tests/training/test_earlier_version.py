@@ -13,8 +13,8 @@ import numpy as np
 import safetensors.numpy
 
 import acvp
-from acvp.cli import main
-from acvp.presets import network
+from acvp.cli.main import main
+from acvp.training.presets import network
 from tests.golden import alike, digest, machine, pack
 from tests.training.small import FRAME, run, sizes, small_recipe
 

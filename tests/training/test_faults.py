@@ -24,8 +24,8 @@ from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
 from acvp.runs import RunFolder
 from acvp.training import trainer as trainer_module
-from acvp.training.batches import DeviceBatch
-from acvp.training.curriculum import Phase
+from acvp.training.data import DeviceBatch
+from acvp.training.recipe import Phase
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
 from tests.training.small import in_a_child, run, small_recipe

@@ -11,7 +11,7 @@ from torch.optim import AdamW
 
 from acvp.checkpoint import optimiser_tensors, restore_optimiser
 from acvp.errors import UserError
-from acvp.training.optimisers import GravesRmsprop, OptimiserConfig, make_optimiser, orthogonal, set_learning_rate
+from acvp.training.optimizers import GravesRmsprop, OptimiserConfig, make_optimiser, orthogonal, set_learning_rate
 
 
 def test_graves_rmsprop_by_hand() -> None:

@@ -20,9 +20,9 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import ConfigError, FeedforwardPredictor, Predictor, RecurrentPredictor
-from acvp.models.files import config_file
+from acvp.models.artifact import config_file
 from acvp.runs import peak_memory_bytes
-from acvp.training.snapshot import from_checkpoint
+from acvp.training.state import from_checkpoint
 from tests.faults import Trials, counted
 from tests.training.small import SMALL_TOY, in_a_child, run, small_recipe
 
@@ -107,7 +107,7 @@ def test_from_pretrained_follows_no_link_out_of_a_folder(finished: Path, tmp_pat
     with pytest.raises(ConfigError, match=r"model\.safetensors .* lies outside"):
         Predictor.from_pretrained(shared)
     with pytest.MonkeyPatch.context() as patch:  # but a snapshot of the hub is made of links into its repository
-        patch.setattr("acvp.models.hub.snapshot_download", lambda name, **options: str(shared))
+        patch.setattr("acvp.models.artifact.snapshot_download", lambda name, **options: str(shared))
         assert isinstance(Predictor.from_pretrained("a/b"), FeedforwardPredictor)
 
 

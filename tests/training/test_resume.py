@@ -14,10 +14,9 @@ import pytest
 
 from acvp.checkpoint import Checkpoint
 from acvp.data.store import EpisodeStore
-from acvp.training import session
-from acvp.training.curriculum import Phase
-from acvp.training.recipe import Recipe
-from acvp.training.snapshot import Restored, from_checkpoint
+from acvp.training import run as session
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.state import Restored, from_checkpoint
 from tests.faults import Trials, counted
 from tests.training.small import Trace, run, small_recipe
 

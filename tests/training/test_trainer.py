@@ -23,15 +23,13 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
-from acvp.presets import network
 from acvp.runs import RunFolder, differences
-from acvp.training.batches import DeviceBatch, TrainingData
-from acvp.training.curriculum import Phase
-from acvp.training.heldout import HeldOut
-from acvp.training.objective import objective
-from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe, completed
-from acvp.training.snapshot import Position
+from acvp.training.data import DeviceBatch, TrainingData, objective
+from acvp.training.optimizers import OptimiserConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase, Recipe, completed
+from acvp.training.state import Position
+from acvp.training.validation import HeldOut
 from tests.faults import PATIENCE, ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 
@@ -236,7 +234,7 @@ def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path,
 def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     options = ["--preset", "smoke", "--minutes", "60", "--device", "cpu", "--save-minutes", "60"]
-    command = [sys.executable, "-m", "acvp.cli", "train", "--data", str(store.path), "--run", str(folder), *options]
+    command = [sys.executable, "-m", "acvp", "train", "--data", str(store.path), "--run", str(folder), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not metrics(folder, "train"):
         time.sleep(0.05)

@@ -13,16 +13,22 @@ from typing import Any
 
 from acvp import __version__
 from acvp.agents.agent import Agent, load_agent
-from acvp.agents.averages import with_error
 from acvp.agents.config import AgentEvaluateConfig
-from acvp.agents.paper import paper_score
-from acvp.agents.play import Play, Progress, Scores, play_games
-from acvp.agents.references import References, constant_label, play_references
+from acvp.agents.play import (
+    Play,
+    Progress,
+    References,
+    Scores,
+    constant_label,
+    paper_score,
+    play_games,
+    play_references,
+    with_error,
+)
 from acvp.checkpoint import to_bytes
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
-from acvp.result_cache import ResultCache, unfinished_results
-from acvp.runs import peak_memory_mb, provenance
+from acvp.runs import ResultCache, peak_memory_mb, provenance, unfinished_results
 from acvp.seeding import generator
 from acvp.video import Picture, encode_mp4, require_encoder
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.analysis.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.analysis.factors import Factors, factor_tables
-from acvp.analysis.movements import Pair, opposite_pairs, same_direction_pairs
-from acvp.analysis.study import Part, Study
+from acvp.analysis.samples import Part, Study
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.results import numbers
+from acvp.evaluation.run import numbers
 from acvp.seeding import generator
 
 Matrix = NDArray[np.float64]  # (A, A)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.references import constant_label
+from acvp.agents.play import constant_label
 from acvp.durable import make_folder, write_atomic
-from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
+from acvp.evaluation.figures import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
 
 SOURCE_COLORS = {
     "random": "#767676", "constant": "#009E73", "informed-emulator": "#0072B2", "informed-model": "#D55E00",

@@ -20,13 +20,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from acvp.data.episode import Episode
+from acvp.data.episode import MAX_SIDE, Episode, parse
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
-from acvp.data.part import MAX_SIDE, parse
-from acvp.data.recorder import MAX_ACTIONS
-from acvp.durable import finished_lines, unseal
+from acvp.data.recording import MAX_ACTIONS
+from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
-from acvp.reading import read_file
 
 STORE_FORMAT = 1
 STORE_NAME = "store.json"

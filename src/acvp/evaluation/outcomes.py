@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.places import Place, batches
-from acvp.evaluation.subjects import Subject
-from acvp.evaluation.truth import TrueWindows
+from acvp.evaluation.models import Subject
+from acvp.evaluation.windows import Place, TrueWindows, batches
 from acvp.seeding import generator
 
 BINS = 10

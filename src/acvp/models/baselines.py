@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive
-from acvp.models.history import HistoryPredictor
-from acvp.models.layers import linear
+from acvp.models.encoder_decoder import linear
+from acvp.models.predictor import HistoryPredictor
 from acvp.models.transform import Outcome, OutcomeHeads
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from acvp.models.history import HistoryPredictor
-from acvp.models.network import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.predictor import HistoryPredictor
 from acvp.models.transform import ActionConfig, NoActionTransform, Outcome, OutcomeHeads, Transform, action_transform
 
 

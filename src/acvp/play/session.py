@@ -15,16 +15,13 @@ from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.envs import Step
 from acvp.errors import UserError
-from acvp.evaluation.film import in_colour
-from acvp.evaluation.subjects import Subject
-from acvp.play.cast import Cast
+from acvp.evaluation.media import in_colour
+from acvp.evaluation.models import Subject
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
-from acvp.play.dream import Dream, Dreamer, Seen
-from acvp.play.meters import Meters, Reading
-from acvp.play.moment import Grid, Moment
-from acvp.play.stage import Stage, open_stage
-from acvp.play.timeline import Timeline
+from acvp.play.context import Cast, Stage, open_stage
+from acvp.play.imagined import Dream, Dreamer, Seen
+from acvp.play.rewind import Grid, Meters, Moment, Reading, Timeline
 from acvp.play.worlds import Frame, LiveWorld, RecordedWorld, World
 from acvp.seeding import generator
 

@@ -1,36 +1,62 @@
 """The training loop: phases of updates, held-out evaluations, checkpoints.
 
 Shapes: B windows, L frames of a window, K predicted steps.
+
+What stops a run in time: numbers that are no numbers.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
-from math import inf
+from math import inf, isfinite
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from acvp.checkpoint import prune, restore_optimiser, save_checkpoint
 from acvp.errors import UserError
+from acvp.exits import StoppedError, StopRequest
 from acvp.models import Predictor
 from acvp.runs import RunFolder
-from acvp.stopping import StoppedError, StopRequest
-from acvp.training.batches import DeviceBatch, TrainingData, to_device
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import Phase
-from acvp.training.display import Display
-from acvp.training.guard import gradient_norm, refuse_divergence
-from acvp.training.heldout import HeldOut, HeldOutReport
-from acvp.training.log import StepReport, TrainingLog
-from acvp.training.objective import objective
-from acvp.training.optimisers import make_optimiser, set_learning_rate
-from acvp.training.recipe import Recipe
-from acvp.training.snapshot import Position, to_files
+from acvp.training.data import DeviceBatch, TrainingData, objective, to_device
+from acvp.training.log import Display, StepReport, TrainingLog
+from acvp.training.optimizers import make_optimiser, set_learning_rate
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.state import Position, to_files
+from acvp.training.validation import HeldOut, HeldOutReport
+
+
+class DivergenceError(Exception):
+    """Loss, gradient, weights or learning rate stopped being numbers; nothing was updated with them."""
+
+
+def gradient_norm(network: nn.Module) -> Tensor:
+    """Return the norm of all gradients together; it is not finite where any of them is not."""
+    gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
+    return _norm(gradients)
+
+
+def refuse_divergence(step: int, network: nn.Module, numbers: Mapping[str, float] = MappingProxyType({})) -> None:
+    """Raise unless the weights and everything that the update of a step is made of are finite."""
+    weights = float(_norm([weight.detach() for weight in network.parameters()]))
+    for name, value in {**numbers, "norm of the weights": weights}.items():
+        if not isfinite(value):
+            raise DivergenceError(
+                f"step {step}: the {name} is {value}; stopped before the update, the last checkpoint is untouched; "
+                "try a lower learning rate"
+            )
+
+
+def _norm(tensors: list[Tensor]) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
+    return norm
 
 
 class Trainer:

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 
-from acvp.data.exchange import export_store, import_store
-from acvp.data.exchange.minari import default_id
+from acvp.data.formats import export_store, import_store
+from acvp.data.formats.minari import default_id
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
