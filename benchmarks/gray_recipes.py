@@ -143,7 +143,7 @@ TRIALS: dict[str, Trial] = {
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),
         patches={"acvp.training.trainer.objective": weighted_objective},
     ),
-    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[arg-type]
+    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[type-var]
     "start: W^a shared only": Trial(patches={"acvp.training.run.build_predictor": shared_action_only}),
 }
 

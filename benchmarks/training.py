@@ -21,7 +21,7 @@ from rich.console import Console
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.exits import StopRequest
-from acvp.models import build_predictor
+from acvp.models import build_predictor, kind_of
 from acvp.runs import RunFolder
 from acvp.training.config import ModelName, TrainConfig
 from acvp.training.data import TrainingData, to_device
@@ -88,7 +88,7 @@ def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]
         seconds = time.monotonic() - began
     return {
         "preset": recipe.name,
-        "model": recipe.predictor.kind,
+        "model": kind_of(recipe.predictor),
         "view": recipe.view,
         "predicted steps": phase.predict,
         "batch": phase.batch_size,

@@ -309,7 +309,7 @@ def main(arguments: list[str]) -> int:
     elif verb == "hold":
         hold(Path(arguments[2]))
     else:
-        return acvp.cli.main(arguments[1:])
+        return acvp.cli.main.main(arguments[1:])
     return 0
 
 

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from acvp.models import (
-    AnyConfig,
     CopyLastFrameConfig,
     FeedforwardConfig,
     MeanFrameConfig,
     MlpConfig,
     NoActionConfig,
     Predictor,
+    PredictorConfig,
     RecurrentConfig,
     build_predictor,
 )
@@ -25,7 +25,7 @@ SIZES: dict[str, Any] = {
 }  # fmt: skip
 MLP: dict[str, Any] = {"actions": ACTIONS, "frame": FRAME, "hidden": (6, 8, 10, 7)}
 
-LEARNED: dict[str, AnyConfig] = {
+LEARNED: dict[str, PredictorConfig] = {
     "feedforward": FeedforwardConfig(**SIZES, factors=9),
     "feedforward-tensor": FeedforwardConfig(**SIZES, transform="tensor"),
     "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, outcome_heads=True),
@@ -36,7 +36,7 @@ LEARNED: dict[str, AnyConfig] = {
     "mlp": MlpConfig(**MLP),
     "mlp-heads": MlpConfig(**MLP, outcome_heads=True),
 }
-EVERY: dict[str, AnyConfig] = LEARNED | {
+EVERY: dict[str, PredictorConfig] = LEARNED | {
     "copy-last-frame": CopyLastFrameConfig(actions=ACTIONS, frame=FRAME),
     "mean-frame": MeanFrameConfig(actions=ACTIONS, frame=FRAME),
 }

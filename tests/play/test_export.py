@@ -17,7 +17,7 @@ from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
-from acvp.models import CONFIGS, About, Predictor, build_predictor, predictor_files, rollout
+from acvp.models import About, Predictor, build_predictor, config_class, predictor_files, rollout
 from acvp.pixel.predictor import PixelPredictor
 from acvp.play import static_page as ort_web
 from acvp.play.onnx import Graphs, OnnxDream, compare, example_frames, to_graphs
@@ -53,7 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 def small(kind: str) -> Predictor:
     """Return a small predictor for ToyGame with random weights that do something."""
-    config = CONFIGS[kind](actions=5, frame=(24, 24, 3), **SIZES[kind])
+    config = config_class(kind)(actions=5, frame=(24, 24, 3), **SIZES[kind])
     predictor = build_predictor(config, torch.Generator().manual_seed(3)).eval()
     draw = torch.Generator().manual_seed(4)
     for weight in predictor.parameters():

@@ -148,7 +148,7 @@ def untrained_share(predictor: Predictor, share: float) -> float | None:
     The reference for the share of a trained network: random weights spread their variance over many factors, the more
     actions the more evenly. None where no factor varies before training.
     """
-    factors = all_factors(build_predictor(predictor.config))  # type: ignore[arg-type]
+    factors = all_factors(build_predictor(predictor.config))
     return float(high_variance(factors, share).mean()) if factors.var(1).any() else None
 
 

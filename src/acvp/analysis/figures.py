@@ -161,8 +161,8 @@ def similarity_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
     across = max(2, len(tables))
     down = -(-len(panels) // across)
     figure = Figure(figsize=(PANEL * across, PANEL * down), facecolor=colors["paper"])
-    for number, (title, panel) in enumerate(panels, 1):
-        _heat_map(figure.add_subplot(down, across, number), title, panel["cosines"], names, colors)
+    for position, (title, panel) in enumerate(panels, 1):
+        _heat_map(figure.add_subplot(down, across, position), title, panel["cosines"], names, colors)
     text = (
         f"Cosine similarity of the action factors of {body['run']} ({body['game']}); white arrows without fire, black "
         f"with. {'; '.join(_told(*panel) for panel in panels)}."
@@ -264,8 +264,8 @@ def contingency_figure(
     high = 3.2 * frame.shape[0] / frame.shape[1]
     figure = Figure(figsize=(6.6, min(4.2, high + 0.3) * down), facecolor=colors["paper"])
     gray = frame.mean(-1)
-    for number, (title, values) in enumerate(panels.items(), 1):
-        axes = figure.add_subplot(down, 2, number)
+    for position, (title, values) in enumerate(panels.items(), 1):
+        axes = figure.add_subplot(down, 2, position)
         top = float(values.max()) or 1.0
         axes.imshow(gray, cmap="gray", vmin=0, vmax=320)
         axes.imshow(values, cmap="autumn", alpha=np.sqrt(values / top), vmin=0, vmax=top)

@@ -13,20 +13,24 @@ from acvp.models.baselines import (
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
 from acvp.models.normalizer import Normaliser
-from acvp.models.predictor import Predictions, Predictor, State, imagine, squared_error_loss, unroll
+from acvp.models.predictor import (
+    Predictions,
+    Predictor,
+    PredictorConfig,
+    State,
+    build_predictor,
+    imagine,
+    squared_error_loss,
+    unroll,
+)
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
-from acvp.models.registry import CONFIGS, AnyConfig, build_predictor, config_from_dict, config_to_dict
+from acvp.models.registry import config_class, config_from_dict, config_to_dict, kind_of, kinds
 from acvp.models.rollout import rollout
 from acvp.models.transform import Outcome
-from acvp.pixel.config import PixelConfig
-from acvp.pixel.palette import UnknownColourWarning
-from acvp.pixel.predictor import PixelPredictor
 
 __all__ = [
-    "CONFIGS",
     "About",
     "ActionError",
-    "AnyConfig",
     "ConfigError",
     "CopyLastFrame",
     "CopyLastFrameConfig",
@@ -42,22 +46,23 @@ __all__ = [
     "NoActionPredictor",
     "Normaliser",
     "Outcome",
-    "PixelConfig",
-    "PixelPredictor",
     "Predictions",
     "Predictor",
+    "PredictorConfig",
     "RecurrentConfig",
     "RecurrentPredictor",
     "State",
-    "UnknownColourWarning",
     "bfloat16",
     "build_predictor",
     "compile_networks",
+    "config_class",
     "config_from_dict",
     "config_to_dict",
     "fingerprint",
     "imagine",
     "keep_freed_memory",
+    "kind_of",
+    "kinds",
     "predictor_files",
     "predictor_from_files",
     "rollout",

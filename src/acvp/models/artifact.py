@@ -24,11 +24,10 @@ import safetensors
 import safetensors.torch
 import torch
 from huggingface_hub import ModelHubMixin, snapshot_download
-from torch import Tensor
+from torch import Tensor, nn
 
 from acvp.models.checks import ConfigError
-from acvp.models.predictor import Predictor
-from acvp.models.registry import build_predictor, config_from_dict, config_to_dict
+from acvp.models.registry import build, config_from_dict, config_to_dict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,7 @@ MAX_CONFIG = 2**20
 """Bytes; a configuration has a few thousand."""
 
 
-def predictor_files(predictor: Predictor, *, half: bool = False) -> dict[str, bytes]:
+def predictor_files(predictor: Shareable, *, half: bool = False) -> dict[str, bytes]:
     """Return the files of a predictor by name; with ``half`` its weights in 16 bits, to be shared."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in predictor.state_dict().items()}
     if half:
@@ -74,7 +73,7 @@ def predictor_files(predictor: Predictor, *, half: bool = False) -> dict[str, by
     about = None if predictor.about is None else asdict(predictor.about)
     config = {
         "format": FORMAT,
-        "predictor": config_to_dict(predictor.config),  # type: ignore[arg-type]
+        "predictor": config_to_dict(predictor.config),
         "about": about,
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
@@ -86,7 +85,7 @@ def config_file(config: dict[str, Any]) -> bytes:
     return json.dumps(config | {"sha256": _checksum(config)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
+def predictor_from_files(files: Mapping[str, bytes]) -> Shareable:
     """Return the predictor of its files, in eval mode, or ConfigError; nothing is allocated that the files lack."""
     config = _parse(files.get(CONFIG_NAME, b""))
     weights = files.get(WEIGHTS_NAME, b"")
@@ -94,7 +93,7 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
         raise ConfigError(f"the checksum of {WEIGHTS_NAME} is not the one in {CONFIG_NAME}: a file is damaged")
     try:
         with torch.device("meta"):
-            predictor = build_predictor(config_from_dict(config["predictor"]))
+            predictor: Shareable = build(config_from_dict(config["predictor"]))
         predictor.load_state_dict(_fitting(safetensors.torch.load(weights), predictor), assign=True)
         predictor.about = _about(config["about"])
     except (*WRONG_FILES, safetensors.SafetensorError) as error:
@@ -103,9 +102,9 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Predictor:
     return predictor.eval()
 
 
-def card(predictor: Predictor) -> str:
+def card(predictor: Shareable) -> str:
     """Return the model card: what it is, data, compute, error, licence, and how to use it."""
-    kind, (height, width, channels) = config_to_dict(predictor.config)["kind"], predictor.config.frame  # type: ignore[arg-type]
+    kind, (height, width, channels) = config_to_dict(predictor.config)["kind"], predictor.config.frame
     about = predictor.about or About(env_id="unknown", view="unknown", action_meanings=())
     count = sum(weight.numel() for weight in predictor.parameters())
     return f"""---
@@ -115,7 +114,7 @@ tags: [world-model, video-prediction, atari]
 ---
 # {kind} predictor of {about.env_id}
 
-Predicts the next frame ({height}×{width}×{channels}, view `{about.view}`) from {predictor.context} frames and
+Predicts the next frame ({height}×{width}×{channels}, view `{about.view}`) from {predictor.config.context} frames and
 an action; {count:,} parameters. Method: Oh et al., "Action-Conditional Video Prediction using Deep Networks in Atari
 Games", NIPS 2015.
 
@@ -154,7 +153,7 @@ def _checksum(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def _fitting(tensors: dict[str, Tensor], predictor: Predictor) -> dict[str, Tensor]:
+def _fitting(tensors: dict[str, Tensor], predictor: Shareable) -> dict[str, Tensor]:
     """Return the tensors, 16 bits widened; refuse a type that the network lacks (load_state_dict: shapes and names)."""
     for name, wanted in predictor.state_dict().items():
         if name in tensors and tensors[name].dtype == torch.float16:
@@ -173,12 +172,15 @@ def _about(values: Any) -> About | None:
 WANTED = ("config.json", "model.safetensors")
 
 
-class Shareable(ModelHubMixin):
-    """Gives predictors Hugging Face's methods; folders on this machine need no network."""
+class Shareable(nn.Module, ModelHubMixin):
+    """A network with a configuration and a card, and Hugging Face's methods; local folders need no network."""
+
+    config: Any
+    about: About | None
 
     def _save_pretrained(self, save_directory: Path) -> None:
 
-        for name, data in predictor_files(self).items():  # type: ignore[arg-type]
+        for name, data in predictor_files(self).items():
             (save_directory / name).write_bytes(data)
 
     @classmethod
@@ -211,7 +213,7 @@ class Shareable(ModelHubMixin):
         return predictor
 
 
-def fingerprint(predictor: Predictor) -> str:
+def fingerprint(predictor: Shareable) -> str:
     """Return a hash of a predictor's weights and configuration, of which defaults do not count: there may be more of
     them one day.
     """

@@ -71,6 +71,8 @@ def _from_folder(path: Path, within: Path | None = None) -> Predictor:
 
 def _from_files(path: Path, found: dict[str, bytes]) -> Predictor:
     try:
-        return predictor_from_files(found)
+        predictor = predictor_from_files(found)
     except ConfigError as error:
         raise UserError(f"{path}: {error}") from error
+    assert isinstance(predictor, Predictor)
+    return predictor

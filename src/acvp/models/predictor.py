@@ -17,15 +17,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.checks import FrameError, FrameShape, action_vectors, check_frames, check_window
 from acvp.models.normalizer import Normaliser
+from acvp.models.registry import build, register
 from acvp.models.transform import Outcome
 
 
@@ -77,8 +78,21 @@ class Predictions(NamedTuple):
     """The frames' loss, of a predictor that has one of its own and is being trained; its ``frames`` are then empty."""
 
 
-class Predictor(nn.Module, Shareable):
-    """Predicts the next frame from the frames so far and an action: f(x_1:t, a_t) → x_t+1 (§3)."""
+class Predictor(Shareable):
+    """Predicts the next frame from the frames so far and an action: f(x_1:t, a_t) → x_t+1 (§3).
+
+    A subclass is known by its kind, ``class MyPredictor(Predictor, kind="mine")``, and names its ``config_class``.
+    """
+
+    config_class: ClassVar[type[Any]]
+    """A frozen dataclass with at least the fields of PredictorConfig."""
+    config: PredictorConfig
+
+    def __init_subclass__(cls, *, kind: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if kind is not None:
+            cls.config_class.kind = kind
+            register(kind, cls)
 
     def __init__(self, config: PredictorConfig) -> None:
         super().__init__()
@@ -128,6 +142,12 @@ class Predictor(nn.Module, Shareable):
         seen = frames.shape[1] - predict
         state = self.observe(frames[:, :seen], vectors[:, : seen - 1])
         return unroll(self, state, vectors[:, seen - 1 :])
+
+
+def build_predictor(config: PredictorConfig, generator: torch.Generator | None = None) -> Predictor:
+    """Return a newly initialised predictor; without a generator, one seeded with 0 draws its weights."""
+    predictor: Predictor = build(config, generator)
+    return predictor
 
 
 def imagine(predictor: Predictor, state: State, actions: Tensor) -> Iterator[tuple[Tensor, State]]:

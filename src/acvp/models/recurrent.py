@@ -87,7 +87,6 @@ class ClippedLstm(nn.Module):
 class RecurrentConfig(ActionConfig):
     """The recurrent network; the context is the number of frames that warm up the LSTM."""
 
-    kind: ClassVar[str] = "recurrent"
     context: int = 11
     """Real frames needed before the first prediction."""
     gate_clip: float = 0.1
@@ -111,7 +110,7 @@ class RecurrentState(State):
     """The last prediction, encoded only if another step follows, (B, C, H, W)."""
 
 
-class RecurrentPredictor(Predictor):
+class RecurrentPredictor(Predictor, kind="recurrent"):
     """The recurrent network of figure 1b.
 
     ::
@@ -119,6 +118,8 @@ class RecurrentPredictor(Predictor):
         x_t ── conv ×4 ── fc ── LSTM ── h^enc ── W^enc ──(×)── W^dec ── h^dec ── fc ── deconv ×4 ── x_t+1
         3×210×160        2048  ↻ c_t    2048    a_t ── W^a ┘            2048   128×11×8           3×210×160
     """
+
+    config_class: ClassVar[type[Any]] = RecurrentConfig
 
     def __init__(self, config: RecurrentConfig, generator: torch.Generator) -> None:
         super().__init__(config)

@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.models import State
 from acvp.models.checks import ActionError, FrameError, InputTypeError, action_vectors
-from acvp.models.predictor import Predictor, imagine
+from acvp.models.predictor import Predictor, State, imagine
 
 
 def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:

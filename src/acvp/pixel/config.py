@@ -1,7 +1,6 @@
 """The sizes of the pixel-exact network, and what the store of its game says of it: colours, motions, flashing."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
 from acvp.pixel.palette import Palette, require_palette
@@ -13,7 +12,6 @@ MAX_MOTIONS = 64
 class PixelConfig:
     """The pixel-exact network."""
 
-    kind: ClassVar[str] = "pixel"
     actions: int
     """Number of actions, or length of a continuous action vector."""
     palette: Palette

@@ -13,6 +13,7 @@ S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of 
 
 from dataclasses import dataclass
 from math import log
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class PixelState(State):
     """Colours of the frame before it and its own, (B, 2, H, W)."""
 
 
-class PixelPredictor(Predictor):
+class PixelPredictor(Predictor, kind="pixel"):
     """The pixel-exact network.
 
     ::
@@ -59,6 +60,8 @@ class PixelPredictor(Predictor):
         x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
                                                                                      S per cell, of x_t, x_t-1
     """
+
+    config_class: ClassVar[type[Any]] = PixelConfig
 
     possible: Tensor | None
     """Which colours each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""

@@ -16,7 +16,7 @@ from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.models import CONFIGS, AnyConfig, FeedforwardConfig
+from acvp.models import FeedforwardConfig, config_class
 from acvp.pixel import PixelConfig
 from acvp.pixel.palette import Palette
 from acvp.pixel.statistics import colours_of, motions_of, recolours_of
@@ -168,13 +168,12 @@ def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
 PRESETS: dict[str, Callable[..., Recipe]] = {"paper": paper, "authors": authors, "cpu": cpu, "smoke": smoke}
 
 
-def network(model: str, frame: FrameShape, *, width: int | None = None, **options: Any) -> AnyConfig:
+def network(model: str, frame: FrameShape, *, width: int | None = None, **options: Any) -> Any:
     """Return the configuration of a model for frames of a shape; `width` sets the channels of a derived network."""
     if model == "mlp":
         scale = {"pixel_scale": 128.0 if frame[2] == 1 else 255.0}
-        config: AnyConfig = CONFIGS[model](**({"frame": frame} | scale | options))
-        return config
-    kind: type[FeedforwardConfig] = CONFIGS[model]
+        return config_class(model)(**({"frame": frame} | scale | options))
+    kind: type[FeedforwardConfig] = config_class(model)
     if model == "no-action":
         options.pop("factors", None)
     if width is None and frame == ATARI:

@@ -12,7 +12,7 @@ from math import cos, isclose, pi
 from typing import Any
 
 from acvp.errors import UserError
-from acvp.models import CONFIGS, AnyConfig, config_to_dict
+from acvp.models import PredictorConfig, config_class, config_to_dict
 from acvp.training.optimizers import OptimiserConfig
 
 DECAY_STEPS = 100_000
@@ -140,7 +140,7 @@ class Recipe:
 
     name: str
     """Of the preset."""
-    predictor: AnyConfig
+    predictor: PredictorConfig
     """The network."""
     view: str
     """How it looks at frames: rgb or gray84."""
@@ -181,7 +181,7 @@ def completed(recipe: dict[str, Any]) -> dict[str, Any]:
     """Return a recipe as an earlier version wrote it, with the defaults of fields that it did not have."""
     try:
         return _completed(recipe, Recipe) | {
-            "predictor": _completed(recipe["predictor"], CONFIGS[recipe["predictor"]["kind"]]),
+            "predictor": _completed(recipe["predictor"], config_class(recipe["predictor"]["kind"])),
             "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
             "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
         }

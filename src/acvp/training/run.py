@@ -25,6 +25,7 @@ from acvp.models import (
     build_predictor,
     compile_networks,
     keep_freed_memory,
+    kind_of,
     predictor_files,
     without_denormals,
 )
@@ -65,7 +66,7 @@ def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Con
 
 
 def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None) -> Result:
-    run = RunFolder(config.run or default_path(store.info.env_id, recipe.predictor.kind, recipe.seed))
+    run = RunFolder(config.run or default_path(store.info.env_id, kind_of(recipe.predictor), recipe.seed))
     if config.minutes is not None and run.begun:
         recipe = _with_more_minutes(recipe, run)
     data = TrainingData(store, recipe)
@@ -158,7 +159,7 @@ def _announce(trainer: Trainer) -> None:
     count = sum(weight.numel() for weight in trainer.predictor.parameters())
     display.say(f"run: {trainer.run.path}")
     display.say(
-        f"{trainer.recipe.predictor.kind}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
+        f"{kind_of(trainer.recipe.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
     )
     display.say(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
     for number, phase in enumerate(trainer.recipe.phases, 1):
