@@ -85,7 +85,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     return {
         "frames": store.frames,
         "episodes": len(store),
-        "colours": None if store.palette is None else len(store.palette),
+        "colors": None if store.palette is None else len(store.palette),
         "bytes a frame": round(store.size / store.frames, 1),
         "episodes replayed bit for bit": f"{differences.count(None)} of {len(store)}",
         "replays": not any(differences),

@@ -72,7 +72,7 @@ class PretrainConfig:
     cards_only: bool = False
     """Only write the cards of the packaged predictors again, from the results in results/pixel."""
     beside_paper: bool = False
-    """Whether to train the paper's feedforward network in colour on the same frames for as long, and compare."""
+    """Whether to train the paper's feedforward network in color on the same frames for as long, and compare."""
 
 
 def main(config: PretrainConfig) -> None:

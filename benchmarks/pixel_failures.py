@@ -128,7 +128,7 @@ def measured(futures: Futures) -> dict[str, Any]:
 
 
 def commonest(frames: Pictures) -> Pictures:
-    """The colour that each pixel has most often in frames (windows, steps, H, W, 3): what is not a thing."""
+    """The color that each pixel has most often in frames (windows, steps, H, W, 3): what is not a thing."""
     codes = (frames.reshape(-1, *frames.shape[2:]).astype(np.uint32) * np.array([65536, 256, 1], np.uint32)).sum(-1)
     counts = {code: (codes == code).sum(0) for code in np.unique(codes)}
     names = np.array(list(counts))

@@ -27,7 +27,7 @@ from acvp.training.config import ModelName, TrainConfig
 from acvp.training.data import TrainingData, to_device
 from acvp.training.devices import make_fabric
 from acvp.training.log import Display
-from acvp.training.optimizers import make_optimiser
+from acvp.training.optimizers import make_optimizer
 from acvp.training.presets import make_recipe
 from acvp.training.recipe import Phase, Recipe
 from acvp.training.trainer import Trainer
@@ -60,7 +60,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
     recipe = make_recipe(config, store)
     data = TrainingData(store, replace(recipe, windows=1, horizons=(1,)))
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(SEED))
-    predictor.normaliser.set_mean(data.mean())
+    predictor.normalizer.set_mean(data.mean())
     quiet = Display(Console(file=sys.stderr), len(recipe.phases), speaks=False)
     trainer = Trainer(
         fabric, predictor, recipe, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
@@ -75,7 +75,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
 def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]:
     """Train through some steps of a phase and return their times."""
     steps, waited = STEPS[recipe.name], 0.0
-    optimiser = make_optimiser(recipe.optimiser, trainer.predictor)
+    optimizer = make_optimizer(recipe.optimizer, trainer.predictor)
     stream: Generator[Any] = trainer.data.batches(phase, 0, rank=0, world_size=1, threads=trainer.options.threads)
     with closing(stream) as batches:
         for step in range(WARM_UP + steps):
@@ -84,7 +84,7 @@ def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]
             asked = time.monotonic()
             batch = next(batches)
             waited += time.monotonic() - asked
-            trainer.update(phase, optimiser, to_device(batch, trainer.predictor.normaliser))
+            trainer.update(phase, optimizer, to_device(batch, trainer.predictor.normalizer))
         seconds = time.monotonic() - began
     return {
         "preset": recipe.name,

@@ -2,7 +2,7 @@
 
     checkpoints/step-000001200/
       model.safetensors config.json       the predictor, loadable on its own
-      optimiser.safetensors state.json    what else a bit-identical resume needs
+      optimizer.safetensors state.json    what else a bit-identical resume needs
       manifest.json                       size and SHA-256 of each file, sealed; without it the folder does not count
 
 A kill at any moment leaves the older checkpoints whole and the new one whole or uncounted. Nothing in here can run
@@ -65,19 +65,19 @@ def to_tensors(data: bytes, name: str | Path) -> dict[str, Tensor]:
     return tensors
 
 
-def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
-    """Return the optimiser's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
-    state = optimiser.state_dict()["state"]
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
+    state = optimizer.state_dict()["state"]
     return {f"{number}.{name}": tensor for number, moments in state.items() for name, tensor in moments.items()}
 
 
-def restore_optimiser(optimiser: Optimizer, moments: dict[str, Tensor]) -> None:
-    """Put the state of `optimiser_tensors` into a new optimiser of the same network."""
+def restore_optimizer(optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
+    """Put the state of `optimizer_tensors` into a new optimizer of the same network."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, score: float = inf) -> Path:

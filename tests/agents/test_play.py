@@ -66,7 +66,7 @@ def test_a_play_is_what_the_game_says() -> None:
     assert greedy / total == pytest.approx(1 - 0.2 * 4 / 5, abs=0.1)
 
 
-def test_plays_depend_on_their_number_not_on_their_neighbours() -> None:
+def test_plays_depend_on_their_number_not_on_their_neighbors() -> None:
     alone, together = (play_games(agent(), games(n), plays=4, epsilon=0.5, seed=1) for n in (1, 3))
     assert [play.actions for play in alone.plays] == [play.actions for play in together.plays]
     assert len({tuple(play.actions) for play in alone.plays}) == 4

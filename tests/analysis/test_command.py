@@ -77,7 +77,7 @@ def test_nothing_at_all(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
             writer.add(episode)
     run = make_run(tmp_path / "mlp", toy)
     assert main(["analyze", "--run", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 2
-    assert "nothing could be analysed" in capsys.readouterr().err
+    assert "nothing could be analyzed" in capsys.readouterr().err
     assert not (run / "analysis.json").exists()
 
 

@@ -139,7 +139,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
     def load(path: Path) -> Predictor:
         oracle = TrailOracle(context=2)
-        oracle.normaliser.mean.add_(float(path.name == "slow"))  # other weights
+        oracle.normalizer.mean.add_(float(path.name == "slow"))  # other weights
         return oracle
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
@@ -158,7 +158,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
 
 def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
-    """An agent and a predictor as they are kept on disk, one gray and one in colour, both untrained."""
+    """An agent and a predictor as they are kept on disk, one gray and one in color, both untrained."""
     network = ValueNetwork(NetworkConfig(channels=(4, 4), hidden=8), toy.action_count)
     about = AgentAbout(env_id=toy.info.env_id, action_meanings=toy.info.action_meanings)
     Agent(network, about).save(tmp_path / "agent")
@@ -241,7 +241,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 
     def load(path: Path) -> Predictor:
         oracle = TrailOracle(context=2)
-        oracle.normaliser.mean.add_(float(not change))  # other weights
+        oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
     explore_sources(explored(tmp_path), load_oracle, Stages())

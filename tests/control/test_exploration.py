@@ -312,7 +312,7 @@ def test_an_env_that_cannot_save_its_state() -> None:
         informed_by_emulator([game], KernelConfig(), seed=0)
 
 
-def test_a_colour_predictor_cannot_read_an_agent_s_observations() -> None:
+def test_a_color_predictor_cannot_read_an_agent_s_observations() -> None:
     informed = informed_by_model(TrailOracle(), KernelConfig(), seed=0)
     with pytest.raises(UserError, match="--view gray84"):
         informed.choose(np.zeros((1, 4, 84, 84), np.uint8), np.zeros(1, np.int64), 1.0)

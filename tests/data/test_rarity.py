@@ -12,7 +12,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.priorities import CELL, changed_cells, rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
-from tests.data.answers import answer_store, colour_store
+from tests.data.answers import answer_store, color_store
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +73,12 @@ def test_kinds_are_the_same_whatever_the_palettes_of_the_episodes_and_the_memory
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     monkeypatch.setattr("acvp.data.priorities.KEPT", kept)
-    store = colour_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
+    store = color_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
     assert [each.tolist() for each in rarity_of(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
 
 
-def test_a_store_of_too_many_colours_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
-    store = colour_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
+def test_a_store_of_too_many_colors_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
+    store = color_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
     assert store.palette is None
     first, second, again = rarity_of(store)
     assert first.tolist() == [0.5] + [1.0] * 198
@@ -104,7 +104,7 @@ def test_pixels_beyond_the_last_whole_cell_do_not_count() -> None:
     assert after.tolist() == [[0] * 18 + [1] + [0] * 6]
 
 
-def test_colours_count_where_a_store_has_no_palette() -> None:
+def test_colors_count_where_a_store_has_no_palette() -> None:
     frames = np.zeros((4, 5, 5, 3), np.uint8)
     frames[1, 2, 2, 0] = 9
     frames[3, 2, 2, 1] = 9

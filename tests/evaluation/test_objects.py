@@ -20,7 +20,7 @@ FINDER = ObjectFinder((60, 80), MEAN)
 
 
 def scene(row: int, column: int) -> NDArray[np.float32]:
-    """A bright 4×4 object whose centre is between pixels."""
+    """A bright 4×4 object whose center is between pixels."""
     frame = MEAN.copy()
     frame[row - 2 : row + 2, column - 2 : column + 2] = (200, 180, 20)
     return frame

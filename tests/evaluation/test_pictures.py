@@ -32,7 +32,7 @@ from tests.evaluation.predictors import Oracle, as_subject, small_network
 
 CONTEXT, STEPS = 10, 6
 TOLERANCE = 24
-"""Pixel values by which H.264 may change a colour."""
+"""Pixel values by which H.264 may change a color."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
 
 
 def test_mp4_keeps_single_pixels(film: Film) -> None:
-    """Every pixel of the game, sprites included, comes back in its colour."""
+    """Every pixel of the game, sprites included, comes back in its color."""
     scale = even_scale(24, HEIGHT)
     top, left = 2 * LINE + BORDER, GAP + BORDER
     speckled = film.truth.copy()
@@ -86,8 +86,8 @@ def test_mp4_keeps_single_pixels(film: Film) -> None:
     for number in (0, CONTEXT):
         frame = decoded(mp4(changed))[number]
         panel = frame[top : top + 24 * scale, left : left + 24 * scale]
-        centres = panel[scale // 2 :: scale, scale // 2 :: scale]
-        assert np.abs(centres.astype(int) - speckled[number]).max() <= TOLERANCE
+        centers = panel[scale // 2 :: scale, scale // 2 :: scale]
+        assert np.abs(centers.astype(int) - speckled[number]).max() <= TOLERANCE
 
 
 def test_gif_has_every_frame(film: Film) -> None:

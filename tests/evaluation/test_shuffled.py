@@ -44,7 +44,7 @@ class Painter(Knowing):
         super().__init__((6, 8, 3), 3)
         self.record: dict[Place, list[list[int]]] = defaultdict(list)
 
-    def recognise(self, frames: NDArray[np.uint8]) -> list[int]:
+    def recognize(self, frames: NDArray[np.uint8]) -> list[int]:
         actions: list[int] = []
         self.record[Place(*read_answer(frames[-1]))].append(actions)
         return actions

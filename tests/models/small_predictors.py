@@ -50,12 +50,12 @@ def seeded(seed: int) -> torch.Generator:
 def small_predictor(name: str, seed: int = 1) -> Predictor:
     """Return a small predictor with a mean image that is not zero."""
     predictor = build_predictor(EVERY[name], seeded(seed))
-    predictor.normaliser.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
+    predictor.normalizer.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
     return predictor
 
 
 def random_window(predictor: Predictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """Return normalised frames (B, context + K, C, H, W) and action indices (B, context + K - 1)."""
+    """Return normalized frames (B, context + K, C, H, W) and action indices (B, context + K - 1)."""
     height, width, channels = FRAME
     times = predictor.context + predict
     frames = torch.randn(rows, times, channels, height, width, generator=seeded(seed))

@@ -30,7 +30,7 @@ def test_config_and_state_dict_are_the_whole_predictor(name: str) -> None:
     again.load_state_dict(predictor.state_dict())
     frames, actions = random_window(predictor, predict=2)
     assert torch.equal(again(frames, actions, predict=2).frames, predictor(frames, actions, predict=2).frames)
-    assert torch.equal(again.normaliser.mean, predictor.normaliser.mean)
+    assert torch.equal(again.normalizer.mean, predictor.normalizer.mean)
 
 
 def test_kinds_are_the_names_of_the_command_line() -> None:

@@ -129,7 +129,7 @@ JUDGING = (
         "analysis/similarity.py",
         "np.concatenate((np.arange(actions)[None], drawn))",
         "np.concatenate((drawn[:1], drawn))",
-        "analysis/test_similarity.py::test_relabellings_are_all_or_many",
+        "analysis/test_similarity.py::test_relabelings_are_all_or_many",
     ),
     Mutant(
         "p leaves out relabelings as extreme as the observed one",

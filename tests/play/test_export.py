@@ -41,7 +41,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
         "older_motions": ((0, 0), (-3, 1)),
-        "recolours": tuple(reversed(range(len(PALETTE)))),
+        "recolors": tuple(reversed(range(len(PALETTE)))),
         "round_edges": True,
     },
     "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "outcome_heads")},
@@ -140,7 +140,7 @@ def test_starts_come_from_a_store_or_from_the_game(
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
         frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
-        assert {tuple(colour) for colour in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
+        assert {tuple(color) for color in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
         assert len({start.tobytes() for start in starts}) > 1
         assert b'data-source="onnx"' in (tmp_path / name / "index.html").read_bytes()
 

@@ -14,7 +14,7 @@ from acvp.training.data import TrainingData
 from tests.training.small import small_recipe
 
 
-def test_batches_emphasise_what_a_phase_asks_for(store: EpisodeStore) -> None:
+def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
     recipe = small_recipe()
     phase = replace(recipe.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
     data = TrainingData(store, recipe)

@@ -76,7 +76,7 @@ def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStor
     recipe = small_recipe()
     data = TrainingData(store, recipe)
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(1)).eval()
-    predictor.normaliser.set_mean(data.mean())
+    predictor.normalizer.set_mean(data.mean())
     found = compare_with_copying(predictor, data)
     windows, horizons = data.test_windows()
     assert [each.steps for each in found.comparisons] == [1, 5] == list(horizons)
@@ -93,7 +93,7 @@ def test_copying_is_not_distinguishable_from_copying(store: EpisodeStore, monkey
     """Nothing but the predictor's own error decides."""
     data = TrainingData(store, small_recipe())
     mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
-    mean.normaliser.set_mean(data.mean())
+    mean.normalizer.set_mean(data.mean())
     measure = HeldOut.errors_by_window
     monkeypatch.setattr(HeldOut, "errors_by_window", lambda *a: {h: e[:, [1, 1]] for h, e in measure(*a).items()})
     assert {each.conclusion for each in compare_with_copying(mean, data).comparisons} == {

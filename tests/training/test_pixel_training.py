@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> None:
+def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> None:
     made = recipe(store, 2, 1)
     data = TrainingData(store, made)
     assert isinstance(made.predictor, PixelConfig)

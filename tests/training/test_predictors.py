@@ -79,7 +79,7 @@ def test_a_predictor_knows_what_it_is_of(finished: Path) -> None:
     assert (about.env_id, about.view) == (SMALL_TOY, "rgb")
     assert about.action_meanings == ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     card = (finished / "predictor" / "README.md").read_text()
-    for words in ("**Data**", "frames of acvp-tests", "**Compute**", "9 updates in", "**Error**", "**Licence**: MIT"):
+    for words in ("**Data**", "frames of acvp-tests", "**Compute**", "9 updates in", "**Error**", "**License**: MIT"):
         assert words in card
 
 
@@ -230,7 +230,7 @@ def test_malicious_files(trials: Trials, finished: Path, tmp_path: Path) -> None
     huge = len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4
     payloads = [evil, b"PK\x03\x04" + evil, len(evil).to_bytes(8, "little") + evil, huge, b"\xff" * 64]
     whole = newest(finished)
-    names = ["model.safetensors", "optimiser.safetensors", "config.json", "state.json", "manifest.json", "extra.pkl"]
+    names = ["model.safetensors", "optimizer.safetensors", "config.json", "state.json", "manifest.json", "extra.pkl"]
 
     def attack(i: int, rng: np.random.Generator) -> None:
         folder = tmp_path / str(i) / "checkpoints" / whole.name

@@ -114,12 +114,12 @@ def test_every_saved_item_matters(
     trace.stop_after = stop
     assert run(store, recipe, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
 
-    def spoilt(checkpoint: Checkpoint) -> Restored:
+    def corrupted(checkpoint: Checkpoint) -> Restored:
         restored = from_checkpoint(checkpoint)
         spoil(restored)
         return restored
 
-    monkeypatch.setattr(session, "from_checkpoint", spoilt)
+    monkeypatch.setattr(session, "from_checkpoint", corrupted)
     trace.stop_after = 0
     run(store, recipe, tmp_path / "parts", save_minutes=99)
     assert trace.moments != whole

@@ -60,11 +60,11 @@ class AgentAbout:
     """How it was trained and for how long, in a sentence."""
     score: str = "not measured"
     """What it scores, in a sentence."""
-    licence: str = "MIT"
+    license: str = "MIT"
     """Under which the weights may be used."""
 
     def __post_init__(self) -> None:
-        texts = (self.env_id, self.view, self.training, self.score, self.licence, *self.action_meanings)
+        texts = (self.env_id, self.view, self.training, self.score, self.license, *self.action_meanings)
         if not all(isinstance(text, str) for text in texts):
             raise AgentError(f"everything about an agent is text; found {texts}")
         if not self.action_meanings:
@@ -134,14 +134,14 @@ def _floats(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def card(network: ValueNetwork, about: AgentAbout) -> str:
-    """Return the card: what it is, training, score, licence, and how to use it."""
+    """Return the card: what it is, training, score, license, and how to use it."""
     sizes = network.config
     count = sum(weight.numel() for weight in network.parameters())
     layers = ", ".join(
         f"{c} of {k}×{k} by {s}" for c, k, s in zip(sizes.channels, sizes.kernels, sizes.strides, strict=True)
     )
     return f"""---
-license: {about.licence.lower()}
+license: {about.license.lower()}
 library_name: acvp
 tags: [reinforcement-learning, dqn, atari]
 ---
@@ -154,7 +154,7 @@ al., "Playing Atari with Deep Reinforcement Learning", 2013.
 - **Actions**: {", ".join(about.action_meanings)}
 - **Training**: {about.training}
 - **Score**: {about.score}
-- **Licence**: {about.licence}
+- **License**: {about.license}
 
 ```python
 from acvp.agents.agent import load_agent

@@ -29,7 +29,7 @@ from acvp.agents.vec_env import PlayVecEnv
 from acvp.envs import make_game
 from acvp.seeding import derived_seed
 
-OPTIMISERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "rmsprop": (torch.optim.RMSprop, {"alpha": 0.95, "eps": 0.01}),
     "adam": (torch.optim.Adam, {"eps": 1e-4, "fused": True}),
 }
@@ -66,7 +66,7 @@ class AcvpDqn(DQN):
         device: torch.device | str = "auto",
     ) -> None:
         """Build networks and replay; without an `exploration` it is random."""
-        optimiser, options = OPTIMISERS[settings.optimiser]
+        optimizer, options = OPTIMIZERS[settings.optimizer]
         self.settings = settings
         self.progress: Callable[[], float] | None = None
         """Tells how much of the run is done, from 0 to 1; None: what `learn` is called with decides."""
@@ -96,7 +96,7 @@ class AcvpDqn(DQN):
                 "net_arch": [],
                 "features_extractor_class": Torso,
                 "features_extractor_kwargs": {"config": settings.network},
-                "optimizer_class": optimiser,
+                "optimizer_class": optimizer,
                 "optimizer_kwargs": options,
             },
             seed=derived_seed("agent's weights", seed),
@@ -180,7 +180,7 @@ def import_agent(source: Path, env_id: str, *, trust_pickle: bool) -> Agent:
             env_id=game.env_id,
             action_meanings=game.action_meanings,
             training=f"imported from {source.name} of Stable-Baselines3, {dqn.num_timesteps:,} decisions",
-            licence="unknown",
+            license="unknown",
         )
     return Agent(_network(dqn, source), about)
 

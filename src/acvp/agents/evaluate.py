@@ -143,7 +143,7 @@ def middle(scores: Scores) -> Play:
 
 
 def film(game: Game, play: Play) -> Iterator[Picture]:
-    """Return the pictures of a play by playing it again, enlarged so that every pixel keeps its colour."""
+    """Return the pictures of a play by playing it again, enlarged so that every pixel keeps its color."""
     scale = max(2, 2 * round(VIDEO_HEIGHT / game.frame_shape[0] / 2))
     frames = chain([game.reset(play.seed)], (game.step(action).frame for action in play.actions))
     return (frame.repeat(scale, 0).repeat(scale, 1) for frame in frames)

@@ -23,7 +23,7 @@ Gray = NDArray[np.uint8]  # (84, 84)
 
 
 class Eye:
-    """Looks at the frames of one game; by the emulator's own colour numbers, where there are any, faster."""
+    """Looks at the frames of one game; by the emulator's own color numbers, where there are any, faster."""
 
     def __init__(self) -> None:
         self._encoder = PaletteEncoder()

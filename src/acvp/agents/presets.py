@@ -10,7 +10,7 @@ from acvp.agents.config import AgentTrainConfig, ExplorationName
 from acvp.agents.network import NetworkConfig
 from acvp.errors import UserError
 
-OptimiserName = Literal["rmsprop", "adam"]
+OptimizerName = Literal["rmsprop", "adam"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class DqnSettings:
     """Of the preset."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Sizes of the layers."""
-    optimiser: OptimiserName = "rmsprop"
+    optimizer: OptimizerName = "rmsprop"
     """rmsprop: squared gradients averaged with 0.95, 0.01 added to their root; adam: as usual, 1e-4 added."""
     lr: float = 2.5e-4
     """Learning rate."""
@@ -107,7 +107,7 @@ def paper() -> DqnSettings:
 def cpu() -> DqnSettings:
     """Return 45 minutes on one core: Adam, 5-step returns, a target network, an update every 4 decisions."""
     return DqnSettings(
-        name="cpu", optimiser="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
+        name="cpu", optimizer="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
         decisions_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",
         life_ends=True, decisions=None, minutes=45.0, evaluations=9, evaluate_plays=10,
     )  # fmt: skip
@@ -116,7 +116,7 @@ def cpu() -> DqnSettings:
 def smoke() -> DqnSettings:
     """Return seconds of a small network: to see that everything works."""
     return DqnSettings(
-        name="smoke", network=NetworkConfig(channels=(8, 16), hidden=64), optimiser="adam", lr=1e-3, discount=0.9,
+        name="smoke", network=NetworkConfig(channels=(8, 16), hidden=64), optimizer="adam", lr=1e-3, discount=0.9,
         return_steps=3, replay=20_000, learning_starts=200, games=4, decisions_per_update=4, target_every=200,
         epsilon_last=0.05, epsilon_share=0.5, decisions=2_000, evaluations=2, evaluate_plays=2,
     )  # fmt: skip

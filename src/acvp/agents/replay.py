@@ -1,7 +1,7 @@
 """Replay memory that keeps every frame once: a million transitions of 84×84 frames in 7.1 GB instead of 56.
 
 Slot t of a game holds the newest frame of its observation at t, the action taken then, and what that led to; the
-frames of observations and of those n decisions later are put together from neighbouring slots when they are drawn.
+frames of observations and of those n decisions later are put together from neighboring slots when they are drawn.
 
     slot      …  t−3  t−2  t−1   t  t+1 …  t+n
     frames       └─ observation ─┘

@@ -1,7 +1,7 @@
 """The state of a run between two rounds, to and from the files of a checkpoint.
 
 state.json            counters, scores, settings
-state.safetensors     networks, optimiser, exploration, games and what the agent saw last
+state.safetensors     networks, optimizer, exploration, games and what the agent saw last
 replay.safetensors    the replay, where it is to be kept
 agent-…               the best agent so far: after a kill, the one of the run's folder may be of a time that never was
 
@@ -24,7 +24,7 @@ from acvp.agents.dqn import AcvpDqn
 from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import GameVecEnv, PlayState, PlayVecEnv
-from acvp.checkpoint import Checkpoint, CheckpointError, optimiser_tensors, restore_optimiser, to_bytes, to_tensors
+from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
 from acvp.durable import read_file
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, agent: Path, *, 
         "plays": [asdict(play) for play in env.plays],
     }
     tensors = _prefixed("policy", dqn.policy.state_dict())
-    tensors |= _prefixed("moments", optimiser_tensors(dqn.policy.optimizer))
+    tensors |= _prefixed("moments", optimizer_tensors(dqn.policy.optimizer))
     arrays: dict[str, np.ndarray] = {}
     if isinstance(dqn.exploration, Resumable):
         arrays |= _prefixed("exploration", dqn.exploration.state())
@@ -93,7 +93,7 @@ def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> Position:
         for name in COUNTERS:
             setattr(dqn, name, state["counters"][name])
         dqn.policy.load_state_dict(_part(tensors, "policy"))
-        restore_optimiser(dqn.policy.optimizer, _part(tensors, "moments"))
+        restore_optimizer(dqn.policy.optimizer, _part(tensors, "moments"))
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
         _restore_games(dqn, env, tensors, [PlayState(**play) for play in state["plays"]])

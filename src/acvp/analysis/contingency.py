@@ -83,7 +83,7 @@ def _every_action(study: Study, number: int) -> torch.Tensor:
     predictor, scenes, device = study.subject.predictor, study.scenes, study.subject.device
     given = torch.from_numpy(scenes.given[number : number + 1]).to(device)
     between = torch.from_numpy(scenes.actions[number : number + 1, :-1]).to(device)
-    state = predictor.observe(predictor.normaliser.to_float(given), between)
+    state = predictor.observe(predictor.normalizer.to_float(given), between)
     return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
 
 

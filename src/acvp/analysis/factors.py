@@ -260,7 +260,7 @@ def _regions(study: Study) -> Mask | None:
 
 def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> dict[str, Any]:
     scenes = study.scenes
-    mean = study.subject.predictor.normaliser.mean.cpu().movedim(-1, 0)  # (C, h, w)
+    mean = study.subject.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
     everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
     found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
     return {

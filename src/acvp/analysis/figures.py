@@ -25,7 +25,7 @@ from PIL import Image, ImageFont
 
 from acvp.analysis.actions import label, ordered, parse
 from acvp.evaluation.figures import INK, LIGHT, LINE, PAPER, RUN_COLORS, Picture, canvas, caption, enlarge, style
-from acvp.evaluation.media import in_colour
+from acvp.evaluation.media import in_color
 from acvp.evaluation.models import MEAN_FRAME
 from acvp.evaluation.tables import TextTable, banded, number
 
@@ -69,8 +69,8 @@ def _band(heads: Sequence[str], rows: Sequence[Row], part: slice) -> Picture:
         top = LINE + row * down
         draw.multiline_text((GAP, top), name, INK, _font())
         for column, picture in enumerate(pictures):
-            coloured = in_colour(np.ascontiguousarray(picture))
-            drawing.paste(Image.fromarray(enlarge(coloured, scale)), (SIDE + column * across, top))
+            colored = in_color(np.ascontiguousarray(picture))
+            drawing.paste(Image.fromarray(enlarge(colored, scale)), (SIDE + column * across, top))
     return np.asarray(drawing)
 
 
@@ -100,7 +100,7 @@ def _font() -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(findfont("DejaVu Sans"), TEXT)
 
 
-KINDS = {"as_learned": "as learned", "centred": "less the mean over actions"}
+KINDS = {"as_learned": "as learned", "centered": "less the mean over actions"}
 
 
 def analysis_tables(body: Mapping[str, Any]) -> list[TextTable]:
@@ -117,7 +117,7 @@ def _similarity(part: Mapping[str, Any]) -> TextTable | None:
         for key, title in KINDS.items()
         for kind, mean in table[key]["pairs"].items()
     ]
-    heads = ("factors", "pairs of actions", "how many", "mean cosine", "p (relabelled)")
+    heads = ("factors", "pairs of actions", "how many", "mean cosine", "p (relabeled)")
     return TextTable("Action similarity", heads, tuple(rows)) if rows else None
 
 
@@ -149,14 +149,14 @@ WRITTEN = 6
 """Actions up to which each similarity is written into its square."""
 PANEL = 3.4
 """Inches of a panel."""
-RAW, CENTRED = "as learned", "less the mean over actions"
+RAW, CENTERED = "as learned", "less the mean over actions"
 
 
 def similarity_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
     """Return heat maps of what analysis.json holds: a column for each table, but for one table its two side by side."""
     similarity, names = body["similarity"], body["actions"]
     tables = similarity["tables"]
-    panels = [(f"{name}, {kind}", table[key]) for key, kind in (("as_learned", RAW), ("centred", CENTRED))
+    panels = [(f"{name}, {kind}", table[key]) for key, kind in (("as_learned", RAW), ("centered", CENTERED))
               for name, table in tables.items()]  # fmt: skip
     across = max(2, len(tables))
     down = -(-len(panels) // across)

@@ -39,7 +39,7 @@ FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
 
 
 def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
-    """Analyse the run of a configuration, write all files, and return what analysis.json holds."""
+    """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
     subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
     check_alike(subjects, part.store)
@@ -91,7 +91,7 @@ def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[
         except UserError as error:
             study.left_out[title] = str(error)
     if not found:
-        raise UserError(f"{study.subject.name}: nothing could be analysed: {'; '.join(study.left_out.values())}")
+        raise UserError(f"{study.subject.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
     return found, files
 
 

@@ -86,7 +86,7 @@ def object_regions(
     """
     regions = np.zeros((len(positions), *size[:2]), np.bool_)
     half, scale = PATCH * max(recorded[:2]), np.array(regions.shape[1:]) / recorded[:2]
-    middles = positions + 0.5  # a pixel's centre lies half a pixel from its edge
+    middles = positions + 0.5  # a pixel's center lies half a pixel from its edge
     for region, low, high in zip(regions, (middles - half) * scale, (middles + half) * scale, strict=True):
         if not np.isnan(low).any():
             for (top, left), (bottom, right) in zip(low, high, strict=True):

@@ -165,7 +165,7 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
         )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_decisions']:,} decisions, "
-        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colours by the logarithm of "
+        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colors by the logarithm of "
         f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
     )
     caption(figure, text, colors)

@@ -92,13 +92,13 @@ class Imagination:
         sorting = np.argsort(order)
         state = select_rows(join_rows([state for _, state in steps]), sorting)
         self._groups = [(order[sorting], state)]
-        pixels = self.subject.predictor.normaliser.to_uint8(torch.cat([frame for frame, _ in steps]))
+        pixels = self.subject.predictor.normalizer.to_uint8(torch.cat([frame for frame, _ in steps]))
         return Imagined(pixels.numpy(force=True)[sorting], *_outcome(state))
 
     @torch.inference_mode()
     def _observe(self, frames: Pixels) -> State:
         predictor = self.subject.predictor
-        return predictor.observe(predictor.normaliser.to_float(self._tensor(frames)))
+        return predictor.observe(predictor.normalizer.to_float(self._tensor(frames)))
 
     def _draw(self, count: int, rng: np.random.Generator) -> Start:
         numbers = rng.integers(len(self._windows), size=count)

@@ -80,9 +80,9 @@ class ModelSource:
         """Predict every action's future; of one decision all actions share one encoding."""
         if self._history is None:
             raise RuntimeError("no frame has been seen yet: call see before futures")
-        predictor, normaliser = self.predictor, self.predictor.normaliser
-        real = torch.from_numpy(self._history.frames[rows]).to(normaliser.mean.device)
-        state = predictor.observe(normaliser.to_float(real))
+        predictor, normalizer = self.predictor, self.predictor.normalizer
+        real = torch.from_numpy(self._history.frames[rows]).to(normalizer.mean.device)
+        state = predictor.observe(normalizer.to_float(real))
         if self.look_ahead == 1:
             return self._pixels(predictor.predict_all(state)[:, :, None])
         held = torch.arange(predictor.actions, device=real.device).repeat(len(rows))  # (R·A,)
@@ -102,8 +102,8 @@ class ModelSource:
         self._history.begin(frames)
 
     def _pixels(self, frames: Tensor) -> Pixels:
-        """Return normalised frames (R, A, L, C, H, W) as an agent sees them."""
-        return agent_view(self.predictor.normaliser.to_uint8(frames).numpy(force=True))
+        """Return normalized frames (R, A, L, C, H, W) as an agent sees them."""
+        return agent_view(self.predictor.normalizer.to_uint8(frames).numpy(force=True))
 
 
 class EmulatorSource:

@@ -105,15 +105,15 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     subject = as_subject(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
         refuse_other_game(str(config.predictor), subject.predictor, game)
-    in_colour = subject.view.name != GRAY_84.name
-    if in_colour and config.emulator == "ale":
+    in_color = subject.view.name != GRAY_84.name
+    if in_color and config.emulator == "ale":
         raise UserError(
             f"{config.predictor} looks at frames in {subject.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
             "--emulator own"
         )
 
     def make(env: PlayVecEnv) -> InformedExploration:
-        screens = (lambda: env.screens) if in_colour and isinstance(env, GameVecEnv) else None
+        screens = (lambda: env.screens) if in_color and isinstance(env, GameVecEnv) else None
         return informed_by_model(
             subject.predictor,
             _kernel(config, env),

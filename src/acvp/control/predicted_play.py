@@ -107,14 +107,14 @@ class PredictedSight:
             self._state = select_rows(self._state, rows)
 
     def _predict(self, actions: NDArray[np.int64]) -> Pixels:
-        predictor, normaliser = self.predictor, self.predictor.normaliser
-        device = normaliser.mean.device
+        predictor, normalizer = self.predictor, self.predictor.normalizer
+        device = normalizer.mean.device
         if self._state is None or self._depth == self.reground_every:
             real = torch.from_numpy(self._real.frames).to(device)
-            self._state, self._depth = predictor.observe(normaliser.to_float(real)), 0
+            self._state, self._depth = predictor.observe(normalizer.to_float(real)), 0
         frame, self._state = predictor.predict(self._state, torch.from_numpy(actions).to(device))
         self._depth += 1
-        return agent_view(normaliser.to_uint8(frame).numpy(force=True))
+        return agent_view(normalizer.to_uint8(frame).numpy(force=True))
 
 
 Actions = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """One recorded play: frames[t], actions[t] → frames[t + 1], oldest first, T + 1 frames for T actions.
 
-Shapes: T actions, n frames asked for, H height, W width, K colours.
+Shapes: T actions, n frames asked for, H height, W width, K colors.
 
 Sixteen frames at a time, compressed: XOR with the frame before, then Zstandard with a checksum.
 
@@ -108,7 +108,7 @@ class Episode:
     actions: NDArray[np.int16]  # (T,)
     rewards: NDArray[np.float32]  # (T,)
     lives: NDArray[np.int16]  # (T + 1,), -1 where the game has no such thing
-    palette: Palette | None  # None: raw RGB, the play has over 256 colours
+    palette: Palette | None  # None: raw RGB, the play has over 256 colors
     chunks: tuple[bytes | memoryview, ...]
     origin: str = ""  # the file it was read from, for messages
 
@@ -119,7 +119,7 @@ class Episode:
     def __repr__(self) -> str:
         h = self.header
         end = "terminated" if h.terminated else "truncated" if h.truncated else "cut off"
-        colors = "RGB" if self.palette is None else f"{len(self.palette)} colours"
+        colors = "RGB" if self.palette is None else f"{len(self.palette)} colors"
         size = sum(map(len, self.chunks)) / 1000
         return (
             f"Episode({h.number}: {h.frames:,} frames {h.height}×{h.width} {colors}, {h.frames - 1:,} actions, "
@@ -134,7 +134,7 @@ class Episode:
     def indices(self, start: int = 0, stop: int | None = None) -> Indices:
         """(n, H, W) indices into the episode's own palette."""
         if self.palette is None:
-            raise UserError(f"episode {self.header.number} has over 256 colours and so no palette: ask for RGB frames")
+            raise UserError(f"episode {self.header.number} has over 256 colors and so no palette: ask for RGB frames")
         return self.stored(start, stop)
 
     def stored(
@@ -161,7 +161,7 @@ class Episode:
     def content_hash(self, frames: int | None = None) -> str:
         """SHA-256 of the first `frames` frames (all where None) with their actions, from the frames themselves.
 
-        Of a beginning it is the one that an episode of just these frames has, whatever colours come later.
+        Of a beginning it is the one that an episode of just these frames has, whatever colors come later.
         """
         count = len(self) if frames is None else min(frames, len(self))
         if self.palette is None and count < len(self):

@@ -107,15 +107,15 @@ class EpisodeRecorder:
         self._chunks.append(compress(chunk))
         self._pending = []
         if len(self._chunks) * CHUNK_FRAMES == OPENING_FRAMES:
-            self._opening = self._opening or self._hash(OPENING_FRAMES - 1)  # before a later colour changes it
+            self._opening = self._opening or self._hash(OPENING_FRAMES - 1)  # before a later color changes it
 
     def _hash(self, actions: int) -> str:
         palette = None if self._raw_rgb else self._encoder.palette
         return finish_content_hash(self._content.copy(), palette, np.array(self._actions[:actions], np.int16))
 
     def _change_to_rgb(self) -> None:
-        """Over 256 colours: turn what was kept as indices into raw RGB and go on that way."""
-        palette = self._encoder.palette[:MAX_COLORS]  # the colours too many stand in no frame yet
+        """Over 256 colors: turn what was kept as indices into raw RGB and go on that way."""
+        palette = self._encoder.palette[:MAX_COLORS]  # the colors too many stand in no frame yet
         chunks, pending = self._chunks, self._pending
         self._raw_rgb, self._chunks, self._content = True, [], hashlib.sha256()
         for chunk in chunks:

@@ -121,7 +121,7 @@ def _contradictions(episode: Episode, info: StoreInfo | None) -> Iterator[str]:
 SHEET_COLUMNS, SHEET_ROWS = 6, 4
 CAPTION_HEIGHT = 14
 TARGET_WIDTH = 160
-"""Small frames are enlarged towards this width by a whole factor, so that pixels stay crisp."""
+"""Small frames are enlarged toward this width by a whole factor, so that pixels stay crisp."""
 
 
 def describe(store: EpisodeStore) -> list[tuple[str, str]]:
@@ -134,7 +134,7 @@ def describe(store: EpisodeStore) -> list[tuple[str, str]]:
     palette = store.palette
     rows = [
         ("game", f"{info.env_id}  {_settings(info.settings)}".strip()),
-        ("frames", f"{store.frames:,} of {height}×{width}, {'RGB' if palette is None else f'{len(palette)} colours'}"),
+        ("frames", f"{store.frames:,} of {height}×{width}, {'RGB' if palette is None else f'{len(palette)} colors'}"),
         ("episodes", f"{len(store):,}: {terminated} terminated, {len(store) - terminated} cut off, {plays} different"),
         ("size", f"{store.size / 1e6:.2f} MB, {store.size / max(store.frames, 1):.0f} bytes a frame"),
         ("policy", f"{info.policy}, ε = {info.epsilon:g}, seed {info.seed}"),

@@ -1,10 +1,10 @@
-"""How a model or an agent looks at stored frames: in full colour, or gray and small.
+"""How a model or an agent looks at stored frames: in full color, or gray and small.
 
 The gray 84×84 view is the Atari agents': the emulator's luminance, then OpenCV's area interpolation, as in Gymnasium's
 AtariPreprocessing and ALE's vector env (without their maximum over two emulator frames). Against the latter a few
 pixels in 100,000 differ by one gray level, where its own build of OpenCV rounds a half the other way.
 
-Shapes: … any leading sizes, H height, W width, h and w the view's, K colours.
+Shapes: … any leading sizes, H height, W width, h and w the view's, K colors.
 
 The mean image that the paper subtracts from every frame.
 """

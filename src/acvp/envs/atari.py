@@ -22,7 +22,7 @@ from acvp.envs.game import Frame, Game, Json, SavedState, Step
 from acvp.errors import UserError
 
 Ram = npt.NDArray[np.uint8]  # (128,), index 0 is the console's address 0x80
-Position = tuple[float, float] | None  # row, column of the centre in the 210×160 frame; None while not drawn or dead
+Position = tuple[float, float] | None  # row, column of the center in the 210×160 frame; None while not drawn or dead
 
 
 def _freeway(ram: Ram) -> Position:

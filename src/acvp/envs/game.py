@@ -171,11 +171,11 @@ class Game(ABC):
         return frame
 
     def color_keys(self) -> npt.NDArray[np.uint8] | None:
-        """Return (H, W) keys of the current frame, equal keys being equal colours, or None where there are none."""
+        """Return (H, W) keys of the current frame, equal keys being equal colors, or None where there are none."""
         return None
 
     def controlled_position(self) -> tuple[float, float] | None:
-        """Return the (row, column) in pixels of the controlled object's centre, or None while it is unknown."""
+        """Return the (row, column) in pixels of the controlled object's center, or None while it is unknown."""
         return None
 
     @abstractmethod

@@ -32,7 +32,7 @@ from acvp.evaluation.definitions import frame_scale
 from acvp.evaluation.figures import accuracy_figure, example_picture, image
 from acvp.evaluation.futures import Moment, Plans, every_action, moments, open_game, sampled_plans
 from acvp.evaluation.horizon import Progress, identity
-from acvp.evaluation.media import in_colour
+from acvp.evaluation.media import in_color
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.models import Subject, baselines, check_alike, to_pixels
 from acvp.evaluation.run import PLOTS_NAME, Load, Stage, default_out, few_episodes, numbers, open_runs, write_json
@@ -171,7 +171,7 @@ def _predictions(subject: Subject, moment: Moment) -> Iterator[Tensor]:
     if plans.shape[1] == 1 and np.array_equal(plans[:, 0], np.arange(predictor.actions)):
         given = torch.from_numpy(moment.given[None]).to(subject.device)
         between = torch.from_numpy(moment.between[None]).to(subject.device)
-        state = predictor.observe(predictor.normaliser.to_float(given), between)
+        state = predictor.observe(predictor.normalizer.to_float(given), between)
         yield to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
         return
     given_rows = np.repeat(moment.given[None], len(plans), 0)
@@ -299,8 +299,8 @@ def _examples(branches: Branches, places: Sequence[Place]) -> Iterator[bytes]:
         moment = next(branches.moments([place]))
         assert moment is not None
         labels = [_label(plan, branches.store.info.action_meanings) for plan in moment.plans.tolist()]
-        predicted = {subject.name: in_colour(distances(subject, moment)[1]) for subject in branches.subjects}
-        yield example_picture({"truth": in_colour(moment.futures[:, -1])} | predicted, labels)
+        predicted = {subject.name: in_color(distances(subject, moment)[1]) for subject in branches.subjects}
+        yield example_picture({"truth": in_color(moment.futures[:, -1])} | predicted, labels)
 
 
 def _body(

@@ -5,7 +5,7 @@ Shapes: T given frames, K predicted steps, H height and W width of the view.
 Videos: truth | prediction | difference for every subject, as MP4 and GIF.
 
 Pixels are enlarged by an even number and placed on even coordinates, so that every chroma sample of a 4:2:0 video,
-which all players take, belongs to one pixel of the game: one-pixel sprites keep their colour.
+which all players take, belongs to one pixel of the game: one-pixel sprites keep their color.
 
 Film strips as in the paper: whole frames by step (appendix E), and zoomed crops of some steps (figure 4).
 
@@ -107,15 +107,15 @@ def shoot(
     where = None if positions is None else positions[place.episode][place.start : place.start + length]
     return Film(
         title=f"episode {store.entries[place.episode].number}, frame {place.start}",
-        truth=in_colour(truth[0]),
-        predictions={name: in_colour(frames) for name, frames in predictions.items()},
+        truth=in_color(truth[0]),
+        predictions={name: in_color(frames) for name, frames in predictions.items()},
         actions=tuple(store.info.action_meanings[action] for action in actions[0].tolist()),
         context=context,
         boxes=_boxes(where, length, truth.shape[2:4], store.info.frame_shape[:2]),
     )
 
 
-def in_colour(frames: Pictures) -> Pictures:
+def in_color(frames: Pictures) -> Pictures:
     """Return frames (n, H, W, C) with three channels."""
     return np.repeat(frames, 3, -1) if frames.shape[-1] == 1 else frames
 
@@ -132,7 +132,7 @@ def _boxes(
     if where is None:
         return (None,) * length
     down, right = size[0] / recorded[0], size[1] / recorded[1]
-    half, middle = 1.2 * PATCH * max(recorded), 0.5  # a pixel's centre lies half a pixel from its edge
+    half, middle = 1.2 * PATCH * max(recorded), 0.5  # a pixel's center lies half a pixel from its edge
     boxes: list[tuple[int, int, int, int] | None] = []
     for row, column in where + middle:
         edges = ((column - half) * right, (row - half) * down, (column + half) * right, (row + half) * down)
@@ -198,7 +198,7 @@ def mp4(film: Film) -> bytes:
 
 
 def gif(film: Film) -> bytes:
-    """Return a film as a GIF; each picture has its own 256 colours."""
+    """Return a film as a GIF; each picture has its own 256 colors."""
     return encode_gif(pictures(film, max(1, round(GIF_HEIGHT / film.truth.shape[1]))))
 
 

@@ -6,9 +6,9 @@ Structural similarity with OpenCV's Gaussian filter: what torchmetrics computes,
 
 Shapes: B frames, C channels, H height, W width.
 
-Which pixels of a prediction are wrong: nearest colour of the palette, or off by more than a few values.
+Which pixels of a prediction are wrong: nearest color of the palette, or off by more than a few values.
 
-Shapes: B frames, C channels, H height, W width, N pixels, K colours.
+Shapes: B frames, C channels, H height, W width, N pixels, K colors.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class WrongPixels:
         if self._colors is None:
             return ((predicted.round() - truth).abs() > WRONG_BY).any(1).flatten(1).sum(1)
         off = (predicted - truth).square().sum(1)  # (B, H, W)
-        # A pixel closer to its true colour than half the least distance between two colours cannot be wrong.
+        # A pixel closer to its true color than half the least distance between two colors cannot be wrong.
         doubtful = off >= self._near**2
         return torch.stack([self._wrong(p, t, d) for p, t, d in zip(predicted, truth, doubtful, strict=True)])
 
@@ -98,7 +98,7 @@ class WrongPixels:
 
 
 def _least_distance(colors: Tensor) -> Tensor:
-    """Return the distance between the two closest of colours (K, C); of a single colour, a large one."""
+    """Return the distance between the two closest of colors (K, C); of a single color, a large one."""
     apart = torch.cdist(colors, colors) + torch.eye(len(colors)) * 1e3
     return apart.min()
 
@@ -124,7 +124,7 @@ class FrameMetrics:
     def __init__(
         self, shape: tuple[int, int, int], *, gray: bool, palette: Palette | None, finder: ObjectFinder | None = None
     ) -> None:
-        """``palette`` is the store's, None in a view that blends colours; without a finder no object is looked for."""
+        """``palette`` is the store's, None in a view that blends colors; without a finder no object is looked for."""
         self.scale = frame_scale(gray)
         self.finder = finder
         self._ssim = Ssim(*shape[:2])

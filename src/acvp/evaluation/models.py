@@ -38,7 +38,7 @@ class Subject:
 
     @property
     def device(self) -> torch.device:
-        return self.predictor.normaliser.mean.device
+        return self.predictor.normalizer.mean.device
 
     def look_ahead(self, frames: NDArray[Any], actions: NDArray[Any]) -> Iterator[Tensor]:
         """Yield the predictions (B, C, H, W) of steps 1, 2, … in pixel values, clamped to 0..255, on the CPU.
@@ -46,8 +46,8 @@ class Subject:
         ``frames`` are uint8 (B, T, H, W, C); ``actions`` (B, T - 1 + K) begin with those between them. Inside, the
         predictions are fed back as they are, not clamped. A pixel that is not a number counts as 0.
         """
-        normaliser, given = self.predictor.normaliser, frames.shape[1]
-        real = normaliser.to_float(torch.from_numpy(frames).to(self.device))
+        normalizer, given = self.predictor.normalizer, frames.shape[1]
+        real = normalizer.to_float(torch.from_numpy(frames).to(self.device))
         moves = torch.from_numpy(actions).to(self.device)
         state = self.predictor.observe(real, moves[:, : given - 1])
         for frame, _ in imagine(self.predictor, state, moves[:, given - 1 :]):
@@ -55,9 +55,9 @@ class Subject:
 
 
 def to_pixels(predictor: Predictor, frames: Tensor) -> Tensor:
-    """Return normalised frames (..., C, H, W) in pixel values, clamped to 0..255 but not rounded."""
-    normaliser = predictor.normaliser
-    pixels = frames.float() * normaliser.scale + normaliser.mean.movedim(-1, 0)
+    """Return normalized frames (..., C, H, W) in pixel values, clamped to 0..255 but not rounded."""
+    normalizer = predictor.normalizer
+    pixels = frames.float() * normalizer.scale + normalizer.mean.movedim(-1, 0)
     return pixels.nan_to_num_(nan=0.0).clamp_(0, 255)
 
 
@@ -67,7 +67,7 @@ def baselines(like: Subject) -> list[Subject]:
     sizes: dict[str, Any] = {"actions": config.actions, "frame": config.frame, "pixel_scale": config.pixel_scale}
     copy_last, mean = CopyLastFrame(CopyLastFrameConfig(**sizes)), MeanFrame(MeanFrameConfig(**sizes))
     for predictor in (copy_last, mean):
-        predictor.normaliser.set_mean(like.predictor.normaliser.mean.cpu())
+        predictor.normalizer.set_mean(like.predictor.normalizer.mean.cpu())
     return [
         Subject(name=COPY_LAST, predictor=copy_last.eval(), view=like.view, baseline=True),
         Subject(name=MEAN_FRAME, predictor=mean.eval(), view=like.view, baseline=True),

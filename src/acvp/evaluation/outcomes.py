@@ -136,7 +136,7 @@ def _foretold(subject: Subject, store: EpisodeStore, places: Sequence[Place]) ->
     """Return probabilities of the reward's signs (B, 3) and of the end (B,)."""
     context, predictor = subject.predictor.context, subject.predictor
     truth = TrueWindows(store, places, subject.view)
-    frames = predictor.normaliser.to_float(torch.from_numpy(truth.frames(0, context)).to(subject.device))
+    frames = predictor.normalizer.to_float(torch.from_numpy(truth.frames(0, context)).to(subject.device))
     actions = torch.from_numpy(truth.actions(0, context)).to(subject.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome
     assert outcome is not None

@@ -81,7 +81,7 @@ class Evaluation:
         }
 
 
-def summarise(
+def summarize(
     tallies: Tallies, *, seed: int, baselines: tuple[str, ...], facts: dict[str, Any], left_out: dict[str, str]
 ) -> Evaluation:
     """Return means and 95 % bands over episodes of everything that was tallied."""
@@ -172,16 +172,16 @@ def evaluate(
     tallies = look_ahead(everyone, outlook, frame_metrics(subjects[0], part, positions), progress, results)
     names = tuple(subject.name for subject in everyone if subject.baseline)
     facts = _facts(subjects[0], part, outlook, config) | {"leading_metric": leading_metric(subjects)}
-    return summarise(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
+    return summarize(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
 def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
-    """Return the metrics for a subject's view; colours are held to the palette where the view keeps them."""
+    """Return the metrics for a subject's view; colors are held to the palette where the view keeps them."""
     view, shape = subject.view, part.store.info.frame_shape
     finder = None
     if positions is not None:
-        finder = ObjectFinder(shape[:2], subject.predictor.normaliser.mean.cpu().numpy())
-    palette = part.store.palette if _keeps_colours(subject) else None
+        finder = ObjectFinder(shape[:2], subject.predictor.normalizer.mean.cpu().numpy())
+    palette = part.store.palette if _keeps_colors(subject) else None
     return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder)
 
 
@@ -190,7 +190,7 @@ def leading_metric(subjects: Sequence[Subject]) -> str:
     return "wrong_pixels" if any(isinstance(subject.predictor, PixelPredictor) for subject in subjects) else "error"
 
 
-def _keeps_colours(subject: Subject) -> bool:
+def _keeps_colors(subject: Subject) -> bool:
     return not subject.view.gray and subject.view.size is None
 
 
@@ -212,7 +212,7 @@ def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: Evalua
         "view": subject.view.name,
         "frame": list(subject.predictor.config.frame),
         "scale": frame_scale(subject.view.gray),
-        "palette": _keeps_colours(subject) and store.palette is not None,
+        "palette": _keeps_colors(subject) and store.palette is not None,
         "data": str(store.path),
         "store_digest": store.digest,
         "test_part": part.how,

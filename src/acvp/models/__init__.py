@@ -12,7 +12,7 @@ from acvp.models.baselines import (
 )
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
-from acvp.models.normalizer import Normaliser
+from acvp.models.normalizer import Normalizer
 from acvp.models.predictor import (
     Predictions,
     Predictor,
@@ -44,7 +44,7 @@ __all__ = [
     "MlpPredictor",
     "NoActionConfig",
     "NoActionPredictor",
-    "Normaliser",
+    "Normalizer",
     "Outcome",
     "Predictions",
     "Predictor",

@@ -46,11 +46,11 @@ class About:
     """How long and on what, in a sentence."""
     error: str = "not measured"
     """What it reaches on held-out windows, in a sentence."""
-    licence: str = "MIT"
+    license: str = "MIT"
     """Under which the weights may be used."""
 
     def __post_init__(self) -> None:
-        texts = (self.env_id, self.view, self.data, self.compute, self.error, self.licence, *self.action_meanings)
+        texts = (self.env_id, self.view, self.data, self.compute, self.error, self.license, *self.action_meanings)
         if not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"everything about a predictor is text; found {texts}")
 
@@ -103,12 +103,12 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Shareable:
 
 
 def card(predictor: Shareable) -> str:
-    """Return the model card: what it is, data, compute, error, licence, and how to use it."""
+    """Return the model card: what it is, data, compute, error, license, and how to use it."""
     kind, (height, width, channels) = config_to_dict(predictor.config)["kind"], predictor.config.frame
     about = predictor.about or About(env_id="unknown", view="unknown", action_meanings=())
     count = sum(weight.numel() for weight in predictor.parameters())
     return f"""---
-license: {about.licence.lower()}
+license: {about.license.lower()}
 library_name: acvp
 tags: [world-model, video-prediction, atari]
 ---
@@ -122,7 +122,7 @@ Games", NIPS 2015.
 - **Data**: {about.data}
 - **Compute**: {about.compute}
 - **Error**: {about.error}
-- **Licence**: {about.licence}
+- **License**: {about.license}
 
 ```python
 import acvp

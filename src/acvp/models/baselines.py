@@ -127,7 +127,7 @@ class MeanFrameConfig(BaselineConfig):
 
 
 class MeanFrame(HistoryPredictor, kind="mean-frame"):
-    """Predicts the mean image of the training set, which is zero once normalised; it has no parameters.
+    """Predicts the mean image of the training set, which is zero once normalized; it has no parameters.
 
     ::
 
@@ -140,7 +140,7 @@ class MeanFrame(HistoryPredictor, kind="mean-frame"):
         super().__init__(config)
 
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, None]:
-        """Return the normalised mean frame, zeros (N, C, H, W)."""
+        """Return the normalized mean frame, zeros (N, C, H, W)."""
         return torch.zeros_like(stacked), None
 
     def next_frames(self, stacked: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 Shapes: B batch, A actions, N rows, C channels, H height, W width, n hidden units, m frames of history.
 
-Initialised layers: Caffe's "xavier" unless the paper gives a bound of its own; all biases zero.
+Initialized layers: Caffe's "xavier" unless the paper gives a bound of its own; all biases zero.
 
 Every random number comes from the generator passed in, none from torch's global one.
 
@@ -56,7 +56,7 @@ def linear(
 def convolution(
     inputs: int, outputs: int, kernel: int, stride: int, pad: Pair, generator: torch.Generator
 ) -> nn.Conv2d:
-    """Return a strided convolution with Caffe's initialisation."""
+    """Return a strided convolution with Caffe's initialization."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, pad, device="meta")
     layer = layer.to_empty(device=torch.get_default_device())
     fill_uniform(layer.weight, generator)

@@ -1,6 +1,6 @@
 """The one converter between frames at rest (uint8, channel last) and frames in a model (float, channel first).
 
-Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N palette colours.
+Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N palette colors.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from acvp.models.checks import FrameError, FrameShape, InputTypeError
 
 
-class Normaliser(nn.Module):
+class Normalizer(nn.Module):
     """Subtracts the mean image and divides by a scale: 255 for RGB, 128 for the gray network (§4, appendix B)."""
 
     mean: Tensor
@@ -30,15 +30,15 @@ class Normaliser(nn.Module):
         self.mean.copy_(mean)
 
     def to_float(self, frames: Tensor) -> Tensor:
-        """Return uint8 frames (..., H, W, C) as normalised floats (..., C, H, W) in channels-last memory."""
+        """Return uint8 frames (..., H, W, C) as normalized floats (..., C, H, W) in channels-last memory."""
         if frames.dtype != torch.uint8:
             raise InputTypeError(f"frames are {frames.dtype}, expected uint8 pixels 0..255")
         if frames.shape[-3:] != self.mean.shape:
             raise FrameError(f"frames have shape {tuple(frames.shape)}, expected (..., {_sizes(self.mean)})")
-        return self._normalise(frames.to(self.mean.dtype))
+        return self._normalize(frames.to(self.mean.dtype))
 
     def palette_to_float(self, indices: Tensor, palette: Tensor) -> Tensor:
-        """Return palette indices (..., H, W) with uint8 palette (N, C) as normalised floats (..., C, H, W)."""
+        """Return palette indices (..., H, W) with uint8 palette (N, C) as normalized floats (..., C, H, W)."""
         channels = self.mean.shape[-1]
         if indices.dtype != torch.uint8 or palette.dtype != torch.uint8:
             raise InputTypeError(f"indices are {indices.dtype} and palette {palette.dtype}, expected uint8 for both")
@@ -48,16 +48,16 @@ class Normaliser(nn.Module):
                 f"(..., {_sizes(self.mean[..., 0])}) with (N, {channels})"
             )
         if indices.numel() and int(indices.max()) >= len(palette):
-            raise FrameError(f"palette index {int(indices.max())} in a palette of {len(palette)} colours")
+            raise FrameError(f"palette index {int(indices.max())} in a palette of {len(palette)} colors")
         pixels = palette.to(self.mean.dtype).index_select(0, indices.flatten().int())  # (... · H · W, C)
-        return self._normalise(pixels.view(*indices.shape, channels))
+        return self._normalize(pixels.view(*indices.shape, channels))
 
     def to_uint8(self, frames: Tensor) -> Tensor:
         """Return float frames (..., C, H, W) as uint8 (..., H, W, C), rounded and clamped to 0..255."""
         pixels = frames.float().movedim(-3, -1) * self.scale + self.mean
         return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()
 
-    def _normalise(self, pixels: Tensor) -> Tensor:
+    def _normalize(self, pixels: Tensor) -> Tensor:
         return pixels.sub_(self.mean).div_(self.scale).movedim(-1, -3)
 
 

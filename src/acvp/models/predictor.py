@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.checks import FrameError, FrameShape, action_vectors, check_frames, check_window
-from acvp.models.normalizer import Normaliser
+from acvp.models.normalizer import Normalizer
 from acvp.models.registry import build, register
 from acvp.models.transform import Outcome
 
@@ -33,7 +33,7 @@ from acvp.models.transform import Outcome
 def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
     """Return half the squared error summed over pixels and channels, averaged over batch and steps (equation 6).
 
-    ``predicted`` and ``target`` are normalised frames (B, K, C, H, W).
+    ``predicted`` and ``target`` are normalized frames (B, K, C, H, W).
     """
     if predicted.shape != target.shape or predicted.ndim != 5:
         raise FrameError(
@@ -69,7 +69,7 @@ class Predictions(NamedTuple):
     """The predictions of K steps."""
 
     frames: Tensor
-    """Normalised frames as the network gave them, never clamped, (B, K, C, H, W)."""
+    """Normalized frames as the network gave them, never clamped, (B, K, C, H, W)."""
     reward: Tensor | None = None
     """Reward logits (B, K, 3) of a predictor with outcome heads."""
     end: Tensor | None = None
@@ -99,7 +99,7 @@ class Predictor(Shareable):
         self.config = config
         self.context = config.context
         self.actions = config.actions
-        self.normaliser = Normaliser(config.frame, config.pixel_scale)
+        self.normalizer = Normalizer(config.frame, config.pixel_scale)
         self.about: About | None = None
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Predictor(Shareable):
     def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
         """Return predictions of the last ``predict`` frames of a training window; the targets are frames[:, -predict:].
 
-        ``frames`` are normalised, (B, T+1, C, H, W); ``actions`` are indices (B, T) or vectors (B, T, A). With
+        ``frames`` are normalized, (B, T+1, C, H, W); ``actions`` are indices (B, T) or vectors (B, T, A). With
         ``feed_back`` each prediction is input to the next (K-step training), else each step sees real frames only.
         """
         check_frames(frames, self.config.frame, self.context + predict)
@@ -145,7 +145,7 @@ class Predictor(Shareable):
 
 
 def build_predictor(config: PredictorConfig, generator: torch.Generator | None = None) -> Predictor:
-    """Return a newly initialised predictor; without a generator, one seeded with 0 draws its weights."""
+    """Return a newly initialized predictor; without a generator, one seeded with 0 draws its weights."""
     predictor: Predictor = build(config, generator)
     return predictor
 

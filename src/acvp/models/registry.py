@@ -67,7 +67,7 @@ def kind_of(config: Any) -> str:
 
 
 def build(config: Any, generator: torch.Generator | None = None) -> Any:
-    """Return a newly initialised predictor; without a generator, one seeded with 0 draws its weights."""
+    """Return a newly initialized predictor; without a generator, one seeded with 0 draws its weights."""
     return predictor_class(kind_of(config))(config, generator or torch.Generator().manual_seed(0))
 
 

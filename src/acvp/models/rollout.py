@@ -36,18 +36,18 @@ def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[An
 
 @torch.inference_mode()
 def _rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
-    normaliser = predictor.normaliser
-    device = normaliser.mean.device
+    normalizer = predictor.normalizer
+    device = normalizer.mean.device
     vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
     real = torch.from_numpy(np.ascontiguousarray(frames[:, -predictor.context :])).to(device)
-    state = predictor.observe(normaliser.to_float(real))
+    state = predictor.observe(normalizer.to_float(real))
     predicted = []
     for step, (frame, _) in enumerate(imagine(predictor, state, vectors), 1):
         if not bool(frame.isfinite().all()):
             raise FrameError(
-                f"step {step} has pixels that are not finite numbers: the network or its actions are spoilt"
+                f"step {step} has pixels that are not finite numbers: the network or its actions are corrupted"
             )
-        predicted.append(normaliser.to_uint8(frame).numpy(force=True))
+        predicted.append(normalizer.to_uint8(frame).numpy(force=True))
     return np.stack(predicted, 1)  # (B, K, H, W, C)
 
 

@@ -1,4 +1,4 @@
-"""The sizes of the pixel-exact network, and what the store of its game says of it: colours, motions, flashing."""
+"""The sizes of the pixel-exact network, and what the store of its game says of it: colors, motions, flashing."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ class PixelConfig:
     actions: int
     """Number of actions, or length of a continuous action vector."""
     palette: Palette
-    """The colours, each of as many values 0..255 as a frame has channels."""
+    """The colors, each of as many values 0..255 as a frame has channels."""
     motions: tuple[tuple[int, int], ...] = ((0, 0),)
     """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
     older_motions: tuple[tuple[int, int], ...] = ()
     """The same from the frame before that, which shows the pose that an animated thing will have again."""
-    recolours: tuple[int, ...] = ()
-    """For each colour the number of the one that it turns into where things flash, itself where none is known; (): a
+    recolors: tuple[int, ...] = ()
+    """For each color the number of the one that it turns into where things flash, itself where none is known; (): a
     network without that option."""
-    quantised: bool = False
-    """Whether the colours stand for similar ones too: a game of over 256 colours."""
+    quantized: bool = False
+    """Whether the colors stand for similar ones too: a game of over 256 colors."""
     frame: FrameShape = (210, 160, 3)
     """(height, width, channels) of a frame."""
     context: int = 16
@@ -44,7 +44,7 @@ class PixelConfig:
     spoiled: float = 0.0
     """Share of the windows that are trained on with patches that do not belong there, to learn to mend them."""
     by_place: bool = False
-    """Whether training begins with looking up where in the frame each colour can be; it is predicted nowhere else."""
+    """Whether training begins with looking up where in the frame each color can be; it is predicted nowhere else."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
     outcome_heads: bool = True
@@ -64,7 +64,7 @@ class PixelConfig:
         if not 0 <= self.spoiled <= 1:
             raise ConfigError(f"spoiled is {self.spoiled}; it is a share of the windows, 0 to 1")
         _require_motions(self.motions, self.older_motions, self.frame)
-        _require_recolours(self.recolours, len(self.palette))
+        _require_recolors(self.recolors, len(self.palette))
         if self.older_motions and self.context < 2:
             raise ConfigError("older_motions come from the frame before the newest: they need a context of at least 2")
         if not self.channels or len(self.channels) != len(self.blocks):
@@ -74,8 +74,8 @@ class PixelConfig:
 
     @property
     def copies(self) -> int:
-        """Ways S in which what was there may give a pixel its colour: the motions, and turning into another colour."""
-        return len(self.motions) + len(self.older_motions) + bool(self.recolours)
+        """Ways S in which what was there may give a pixel its color: the motions, and turning into another color."""
+        return len(self.motions) + len(self.older_motions) + bool(self.recolors)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -98,10 +98,10 @@ def _require_motions(
         )
 
 
-def _require_recolours(recolours: tuple[int, ...], colours: int) -> None:
-    known = all(type(number) is int and 0 <= number < colours for number in recolours)
-    if not known or len(recolours) not in (0, colours):
+def _require_recolors(recolors: tuple[int, ...], colors: int) -> None:
+    known = all(type(number) is int and 0 <= number < colors for number in recolors)
+    if not known or len(recolors) not in (0, colors):
         raise ConfigError(
-            f"recolours are {str(recolours)[:200]}; they must be none, or for each of the {colours} colours the number "
+            f"recolors are {str(recolors)[:200]}; they must be none, or for each of the {colors} colors the number "
             "of one of them"
         )

@@ -1,10 +1,10 @@
-"""The loss of the pixel-exact predictor: a pixel's colour is chosen, or copied by a motion.
+"""The loss of the pixel-exact predictor: a pixel's color is chosen, or copied by a motion.
 
-Shapes: n cells, q pixels of a cell, N colours, S motions.
+Shapes: n cells, q pixels of a cell, N colors, S motions.
 
 Frames spoiled on purpose: from them a predictor learns to mend what it got wrong itself.
 
-Shapes: B rows, T frames, C channels, H height, W width, N colours, h × w a patch.
+Shapes: B rows, T frames, C channels, H height, W width, N colors, h × w a patch.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from acvp.models.normalizer import Normaliser
+from acvp.models.normalizer import Normalizer
 
 NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
 
-SMALLEST_COLOUR, SMALLEST_MOTION = -400.0, -300.0
-"""Logarithms of the smallest weights beside the largest. The product of both is still a usual float64, and a colour at
+SMALLEST_COLOR, SMALLEST_MOTION = -400.0, -300.0
+"""Logarithms of the smallest weights beside the largest. The product of both is still a usual float64, and a color at
 its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
 
 
 def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
-    """Return −log of the probability of the wanted colours (n, q), summed over a cell's pixels, (n,).
+    """Return −log of the probability of the wanted colors (n, q), summed over a cell's pixels, (n,).
 
-    Takes the logits of colours (n, q, N) and of motions (n, S), and the colours (n, q, S) that each motion brings.
+    Takes the logits of colors (n, q, N) and of motions (n, S), and the colors (n, q, S) that each motion brings.
     """
     given = (own, motion, moved, wanted)
     on = (each.cpu() for each in given) if own.device.type == "mps" else given  # which has no float64
@@ -39,33 +39,33 @@ def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> 
 
 
 class _OptionsLoss(torch.autograd.Function):
-    """A colour may be chosen or copied, and its probabilities add up.
+    """A color may be chosen or copied, and its probabilities add up.
 
-    A colour's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
-    motions that bring it, a colour has probability e^o w / Z, where Z = Σ e^o w over all colours. The gradient is
-    worked out along with the loss, in fewer passes over memory than autograd takes. It takes float64: a colour that
+    A color's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
+    motions that bring it, a color has probability e^o w / Z, where Z = Σ e^o w over all colors. The gradient is
+    worked out along with the loss, in fewer passes over memory than autograd takes. It takes float64: a color that
     motions all but rule out may still be chosen, and the other way round.
     """
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
         """Return the loss, and keep its gradient."""
-        colours, given = own.shape[2], own.dtype
+        colors, given = own.shape[2], own.dtype
         own, motion = own.double(), motion.double()
         real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
         top = motion.amax(1, keepdim=True).clamp_(min=0)
         likely, alone = (_exp(each, SMALLEST_MOTION) for each in (motion - top, -top))  # e^m and 1, over e^top
-        ways = alone[..., None].repeat(1, own.shape[1], colours + 1)  # one colour more, for what comes from outside
-        ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colours]  # w
+        ways = alone[..., None].repeat(1, own.shape[1], colors + 1)  # one color more, for what comes from outside
+        ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colors]  # w
         highest = own.amax(2, keepdim=True)
-        chosen = _exp(own - highest, SMALLEST_COLOUR)
+        chosen = _exp(own - highest, SMALLEST_COLOR)
         share = chosen * ways
         total = share.sum(2, keepdim=True)  # Z, over e^highest
         right = ways.gather(2, at)
         loss = total.log() + highest - own.gather(2, at) - right.log()
         share.mul_(real / total).scatter_add_(2, at, -real.to(share.dtype))
-        each_way = share.new_zeros(*share.shape[:2], colours + 1)  # what one more way to a colour changes
-        torch.mul(chosen, real / total, out=each_way[..., :colours])
+        each_way = share.new_zeros(*share.shape[:2], colors + 1)  # what one more way to a color changes
+        torch.mul(chosen, real / total, out=each_way[..., :colors])
         each_way.scatter_add_(2, at, -(real / right))
         of_motion = each_way.gather(2, moved).sum(1) * likely
         ctx.save_for_backward(share.to(given), of_motion.to(given))
@@ -100,10 +100,10 @@ DENSITIES = (1.0, 0.5, 0.2)
 """Shares of a patch's pixels that are spoiled, equally often."""
 
 
-def spoil(frames: Tensor, share: float, palette: Tensor, normaliser: Normaliser, rng: np.random.Generator) -> Tensor:
-    """Return normalised frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
+def spoil(frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+    """Return normalized frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
 
-    A patch shows one colour of the palette (N, C), or what was there up to 8 frames before, or what another row shows
+    A patch shows one color of the palette (N, C), or what was there up to 8 frames before, or what another row shows
     there. It stays for some frames and is gone at the latest in the last one, which is never spoiled.
     """
     spoiled = frames.clone()
@@ -115,7 +115,7 @@ def spoil(frames: Tensor, share: float, palette: Tensor, normaliser: Normaliser,
             start = max(0, end - int(rng.geometric(1 / FRAMES)))
             other = int(rng.integers(rows))
             patches = {
-                "colour": _plain(palette, normaliser, rng)[:, down, right],
+                "color": _plain(palette, normalizer, rng)[:, down, right],
                 "older": frames[row, max(0, start - int(rng.integers(1, 9))), :, down, right],
                 "elsewhere": frames[other, start:end, :, down, right],
             }
@@ -133,7 +133,7 @@ def _stretch(side: int, rng: np.random.Generator) -> slice:
     return slice(first, first + length)
 
 
-def _plain(palette: Tensor, normaliser: Normaliser, rng: np.random.Generator) -> Tensor:
-    """Return a normalised frame (C, H, W) of one colour."""
-    colour = palette[int(rng.integers(len(palette)))]
-    return normaliser.to_float(colour.expand(normaliser.mean.shape))
+def _plain(palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+    """Return a normalized frame (C, H, W) of one color."""
+    color = palette[int(rng.integers(len(palette)))]
+    return normalizer.to_float(color.expand(normalizer.mean.shape))

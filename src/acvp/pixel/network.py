@@ -7,9 +7,9 @@ From the grids of the pixel-exact network to reward and end: two parts, whose lo
 One tells what stands where, as the end of the game does by what is at certain places; the other that something
 happens, wherever it does, as a hit.
 
-Which colours each pixel can have: kept as bits beside the weights, used by cells.
+Which colors each pixel can have: kept as bits beside the weights, used by cells.
 
-Shapes: H height, W width, N colours, h, w cells of the grid, q pixels of a cell.
+Shapes: H height, W width, N colors, h, w cells of the grid, q pixels of a cell.
 """
 
 from __future__ import annotations
@@ -139,15 +139,15 @@ INVERSE = "impossible"
 
 
 def packed(places: NDArray[np.bool_], config: PixelConfig) -> Tensor:
-    """Return where each colour can be, (N, H, W), as bits (H, W, ⌈N / 8⌉)."""
+    """Return where each color can be, (N, H, W), as bits (H, W, ⌈N / 8⌉)."""
     wanted = (len(config.palette), *config.frame[:2])
     if places.shape != wanted:
-        raise ConfigError(f"places have shape {places.shape}, expected {wanted}: colours, height, width")
+        raise ConfigError(f"places have shape {places.shape}, expected {wanted}: colors, height, width")
     return torch.from_numpy(np.packbits(places.transpose(1, 2, 0), axis=2))
 
 
 def impossible_by_cell(bits: Tensor, config: PixelConfig) -> Tensor:
-    """Return whether a pixel of a cell cannot have a colour, (h·w, q, N); beyond the frame it can have all."""
+    """Return whether a pixel of a cell cannot have a color, (h·w, q, N); beyond the frame it can have all."""
     places = np.unpackbits(bits.numpy(force=True), axis=2, count=len(config.palette))  # (H, W, N)
     (rows, columns), cell = config.grid, config.cell
     whole = np.ones((rows * cell, columns * cell, places.shape[2]), np.uint8)
@@ -164,7 +164,7 @@ def unpack(predictor: nn.Module, *_: Any) -> None:
 
 
 def make_room(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Before weights are loaded: have the buffer if they do. Those of earlier versions, or of any colours, do not."""
+    """Before weights are loaded: have the buffer if they do. Those of earlier versions, or of any colors, do not."""
     given, config = weights.get(prefix + NAME), predictor.config
     assert isinstance(config, PixelConfig)
     if given is not None and given.dtype != torch.uint8:

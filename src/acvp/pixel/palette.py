@@ -1,6 +1,6 @@
-"""The colours a pixel can have, as classes.
+"""The colors a pixel can have, as classes.
 
-Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N colours.
+Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N colors.
 """
 
 import warnings
@@ -11,44 +11,44 @@ from torch import Tensor, nn
 from acvp.models.checks import ConfigError
 
 Palette = tuple[tuple[int, ...], ...]
-"""A colour each, of C values 0..255."""
-MAX_COLOURS = 256
+"""A color each, of C values 0..255."""
+MAX_COLORS = 256
 CELL_BITS = 5
-"""Bits per channel of the table from any colour to the nearest known one."""
+"""Bits per channel of the table from any color to the nearest known one."""
 
 
-class UnknownColourWarning(UserWarning):
-    """Frames have colours that were never seen in training: each is taken for the nearest known one."""
+class UnknownColorWarning(UserWarning):
+    """Frames have colors that were never seen in training: each is taken for the nearest known one."""
 
 
 def require_palette(palette: Palette, channels: int) -> None:
-    """Refuse anything but 1 to 256 different colours of so many values 0..255."""
-    whole = all(type(value) is int and 0 <= value < 256 for colour in palette for value in colour)
-    sized = all(len(colour) == channels for colour in palette)
-    if not whole or not sized or not 1 <= len(set(palette)) == len(palette) <= MAX_COLOURS:
+    """Refuse anything but 1 to 256 different colors of so many values 0..255."""
+    whole = all(type(value) is int and 0 <= value < 256 for color in palette for value in color)
+    sized = all(len(color) == channels for color in palette)
+    if not whole or not sized or not 1 <= len(set(palette)) == len(palette) <= MAX_COLORS:
         raise ConfigError(
-            f"palette has {len(palette)} colours; it must be 1 to 256 different ones of {channels} values 0..255"
+            f"palette has {len(palette)} colors; it must be 1 to 256 different ones of {channels} values 0..255"
         )
 
 
-class Colours(nn.Module):
+class Colors(nn.Module):
     """Turns pixels into classes and back."""
 
     palette: Tensor
     """(N, C) uint8."""
     _codes: Tensor
-    """The colours as numbers, rising, (N,)."""
+    """The colors as numbers, rising, (N,)."""
     _class_of_code: Tensor
     """The class of each of them, (N,)."""
     _nearest: Tensor | None
-    """Class of the nearest colour for each cell of the colour space; made when first needed."""
+    """Class of the nearest color for each cell of the color space; made when first needed."""
 
-    def __init__(self, palette: Palette, *, quantised: bool) -> None:
+    def __init__(self, palette: Palette, *, quantized: bool) -> None:
         super().__init__()
-        self.quantised = quantised
-        colours = torch.tensor(palette, dtype=torch.uint8, device="cpu")  # what meta tensors cannot hold
-        codes, order = _codes(colours).sort()
-        self.register_buffer("palette", colours, persistent=False)
+        self.quantized = quantized
+        colors = torch.tensor(palette, dtype=torch.uint8, device="cpu")  # what meta tensors cannot hold
+        codes, order = _codes(colors).sort()
+        self.register_buffer("palette", colors, persistent=False)
         self.register_buffer("_codes", codes, persistent=False)
         self.register_buffer("_class_of_code", order, persistent=False)
         self._nearest = None
@@ -57,20 +57,20 @@ class Colours(nn.Module):
         return len(self.palette)
 
     def classes(self, pixels: Tensor) -> Tensor:
-        """Return the class of each of uint8 pixels (..., C), int64; say so where a colour is not known."""
+        """Return the class of each of uint8 pixels (..., C), int64; say so where a color is not known."""
         codes = _codes(pixels)
         at = torch.searchsorted(self._codes, codes).clamp_(max=len(self._codes) - 1)
         classes = self._class_of_code[at]
         unknown = self._codes[at] != codes
         if not bool(unknown.any()):
             return classes
-        if not self.quantised:
-            found = {tuple(colour) for colour in pixels[unknown].tolist()}
-            some = ", ".join(str(colour) for colour in sorted(found)[:3])
+        if not self.quantized:
+            found = {tuple(color) for color in pixels[unknown].tolist()}
+            some = ", ".join(str(color) for color in sorted(found)[:3])
             warnings.warn(
-                f"{int(unknown.sum()):,} of {unknown.numel():,} pixels have one of {len(found)} colours never seen in "
-                f"training ({some}): each is taken for the nearest known colour",
-                UnknownColourWarning,
+                f"{int(unknown.sum()):,} of {unknown.numel():,} pixels have one of {len(found)} colors never seen in "
+                f"training ({some}): each is taken for the nearest known color",
+                UnknownColorWarning,
                 stacklevel=2,
             )
         classes[unknown] = self._look_up(pixels[unknown])
@@ -84,8 +84,8 @@ class Colours(nn.Module):
         channels = pixels.shape[-1]
         if self._nearest is None:
             steps = torch.arange(2**CELL_BITS, device=pixels.device, dtype=torch.float32) * 2 ** (8 - CELL_BITS)
-            centres = torch.cartesian_prod(*[steps + 2 ** (7 - CELL_BITS)] * channels).view(-1, channels)
-            self._nearest = torch.cdist(centres, self.palette.float()).argmin(1)
+            centers = torch.cartesian_prod(*[steps + 2 ** (7 - CELL_BITS)] * channels).view(-1, channels)
+            self._nearest = torch.cdist(centers, self.palette.float()).argmin(1)
         cells = pixels.long() >> (8 - CELL_BITS)
         cell = torch.zeros(cells.shape[:-1], dtype=torch.long, device=pixels.device)
         for channel in range(channels):

@@ -1,13 +1,13 @@
-"""Pixel-exact prediction: a colour class for every pixel, so that what is fed back is always a possible frame.
+"""Pixel-exact prediction: a color class for every pixel, so that what is fed back is always a possible frame.
 
 The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
 and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
-a cell's features into logits of N colours for each of its pixels, and another into one logit for each of S motions: a
-pixel has the colour of its own choice, or that of the pixel which the motion brings to its place, out of the newest
-frame or the one before. One more logit is for flashing: the pixel's colour turns into the one that follows it in the
+a cell's features into logits of N colors for each of its pixels, and another into one logit for each of S motions: a
+pixel has the color of its own choice, or that of the pixel which the motion brings to its place, out of the newest
+frame or the one before. One more logit is for flashing: the pixel's color turns into the one that follows it in the
 store.
 
-Shapes: B batch, N rows or colours, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
+Shapes: B batch, N rows or colors, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
 S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
 """
 
@@ -28,14 +28,14 @@ from acvp.models.transform import Outcome
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.loss import NO_PIXEL, options_loss, spoil
 from acvp.pixel.network import ActionUnet, event_heads, make_room, packed, placed_heads, unpack
-from acvp.pixel.palette import Colours
+from acvp.pixel.palette import Colors
 
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
 CELLS_AT_ONCE = 128
 """Cells whose options are weighed together: few enough to stay in a processor's cache."""
 START_ODDS = 6.0
-"""Logarithm of the odds, before training, that a pixel keeps its colour."""
+"""Logarithm of the odds, before training, that a pixel keeps its color."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class PixelState(State):
     embedded: Tensor
     """Embeddings of the last m frames, oldest first, (B, h, w, m·E)."""
     frame: Tensor
-    """The newest frame, normalised, (B, C, H, W)."""
+    """The newest frame, normalized, (B, C, H, W)."""
     classes: Tensor
-    """Colours of the frame before it and its own, (B, 2, H, W)."""
+    """Colors of the frame before it and its own, (B, 2, H, W)."""
 
 
 class PixelPredictor(Predictor, kind="pixel"):
@@ -55,7 +55,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     ::
 
-        x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colours ─┬─ x_t+1
+        x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colors ─┬─ x_t+1
         3×210×160    16×27×20    256×27×20          │      32×27×20     │     32  │  64·N per cell      │  3×210×160
         x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
                                                                                      S per cell, of x_t, x_t-1
@@ -64,7 +64,7 @@ class PixelPredictor(Predictor, kind="pixel"):
     config_class: ClassVar[type[Any]] = PixelConfig
 
     possible: Tensor | None
-    """Which colours each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
+    """Which colors each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
     impossible: Tensor | None
     """Which it cannot have, by cells, (h·w, q, N)."""
 
@@ -73,7 +73,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         self.pixel_config = config
         pixels = config.cell**2
         first = config.channels[0]
-        self.colours = Colours(config.palette, quantised=config.quantised)
+        self.colors = Colors(config.palette, quantized=config.quantized)
         self.embed = convolution(config.frame[2], config.embedding, config.cell, config.cell, (0, 0), generator)
         self.remember = linear(config.context * config.embedding, first, generator, bias=False)
         self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
@@ -97,12 +97,12 @@ class PixelPredictor(Predictor, kind="pixel"):
         self.generator: torch.Generator | None = None
 
     def set_possible(self, places: NDArray[np.bool_]) -> None:
-        """Take where each colour can be, (N, H, W): it is predicted nowhere else."""
+        """Take where each color can be, (N, H, W): it is predicted nowhere else."""
         self.possible = None if places.all() else packed(places, self.pixel_config).to(self.place.device)
         unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
-        """Draw every pixel's colour from its probabilities from now on; temperature 0 takes the likeliest again.
+        """Draw every pixel's color from its probabilities from now on; temperature 0 takes the likeliest again.
 
         All pixels of a frame are drawn with the same luck: a thing that may go two ways mostly goes one as a whole, and
         two things in the same doubt do the same. Under every action at once, the luck is the same too.
@@ -122,7 +122,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=classes)
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
-        """Return the next frame (B, C, H, W), its colours those of the palette, and the state after it."""
+        """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
         state = _own(state)
         vectors = action_vectors(action, self.actions, (len(state.classes),))
         features, outcome = self._features(self._mixed(state), vectors)
@@ -149,7 +149,7 @@ class PixelPredictor(Predictor, kind="pixel"):
     def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
         """Return predictions as every predictor does; while training, the loss in place of the frames.
 
-        The loss is the cross-entropy of the colours summed over a frame's pixels, averaged over batch and steps. Cells
+        The loss is the cross-entropy of the colors summed over a frame's pixels, averaged over batch and steps. Cells
         that stand still are sampled; predictions are fed back as frames, through which no gradient flows.
         """
         if not self.training:
@@ -162,7 +162,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         targets = classes[:, 2:]  # (B, K, H, W)
         if self.pixel_config.spoiled:
             rng = np.random.default_rng(int(targets.sum()))  # the same for the same window: a run can be repeated
-            frames = spoil(frames, self.pixel_config.spoiled, self.colours.palette, self.normaliser, rng)
+            frames = spoil(frames, self.pixel_config.spoiled, self.colors.palette, self.normalizer, rng)
             classes = self._window_classes(frames, predict)
         if not feed_back:
             state = self._every_state(frames, classes[:, :-1])
@@ -190,7 +190,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         return Predictions(empty, reward, end, loss)
 
     def _window_classes(self, frames: Tensor, predict: int) -> Tensor:
-        """Return the colours (B, K+2, H, W) of the last K frames and the two before them."""
+        """Return the colors (B, K+2, H, W) of the last K frames and the two before them."""
         recent = frames[:, -predict - 2 :] if self.context > 1 else frames[:, -predict - 1 :]
         classes = self._classes(_as_rows(recent)).view(len(frames), -1, *self.config.frame[:2])
         return classes if self.context > 1 else torch.cat((classes[:, :1], classes), 1)
@@ -227,7 +227,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     @torch.no_grad()
     def _choose(self, features: Tensor, seen: Tensor, alike: int = 1) -> Tensor:
-        """Return the colour classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``.
+        """Return the color classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``.
 
         Where they are drawn, ``alike`` frames in a row have the same luck.
         """
@@ -240,7 +240,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         return self._class_frame(torch.cat(each), len(seen))
 
     def _changed(self, rows: Tensor, seen: Tensor, now: Tensor, head: Tensor) -> Tensor:
-        """Return what `_likeliest` does for one frame, whose colours were ``now`` (h·w, q), in half the time.
+        """Return what `_likeliest` does for one frame, whose colors were ``now`` (h·w, q), in half the time.
 
         In most pixels it is plain that no option can beat staying as it is; n is the number of the others. ``head`` is
         the layer with its bias as the weight of one more feature, which is quicker than to add it.
@@ -250,30 +250,30 @@ class PixelPredictor(Predictor, kind="pixel"):
         if self.impossible is not None:
             own.masked_fill_(self.impossible, -torch.inf)
         highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
-        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a colour of its own choice
+        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
         cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
-        moved, colours = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel), own.shape[2]
-        first = (cell * now.shape[1] + pixel) * colours
-        copied = own.flatten()[first[:, None] + moved.clamp(max=colours - 1)] + motion[cell]
-        best, way = copied.masked_fill_(moved == colours, -torch.inf).max(1)
+        moved, colors = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel), own.shape[2]
+        first = (cell * now.shape[1] + pixel) * colors
+        copied = own.flatten()[first[:, None] + moved.clamp(max=colors - 1)] + motion[cell]
+        best, way = copied.masked_fill_(moved == colors, -torch.inf).max(1)
         after = moved.gather(1, way[:, None])[:, 0]
         own_choice = (best < highest[cell, pixel]).nonzero()[:, 0]
         after[own_choice] = own[cell[own_choice], pixel[own_choice]].argmax(1)
         return now.index_put((cell, pixel), after)
 
     def _likeliest(self, rows: Tensor, seen: Tensor, alike: int) -> Tensor:
-        """Return the colour (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
+        """Return the color (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
 
-        To copy a colour is as likely as the motion is for the cell and the colour for the pixel: the sum of logits.
+        To copy a color is as likely as the motion is for the cell and the color for the pixel: the sum of logits.
         """
         own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
         if self.impossible is not None:
             own = own.masked_fill(self.impossible[cells % count], -torch.inf)
-        moved, colours = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
-        copied = own.gather(2, moved.clamp(max=colours - 1)) + motion[:, None]
-        copied = copied.masked_fill(moved == colours, -torch.inf)
+        moved, colors = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
+        copied = own.gather(2, moved.clamp(max=colors - 1)) + motion[:, None]
+        copied = copied.masked_fill(moved == colors, -torch.inf)
         if self.temperature:
             own, copied = (self._noisy(options, len(seen), alike) for options in (own, copied))
         best, chosen = own.max(-1)
@@ -289,7 +289,7 @@ class PixelPredictor(Predictor, kind="pixel"):
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
 
-        Chosen or copied, a colour's probabilities add up. That a pixel cannot have a colour is left to be learned, too.
+        Chosen or copied, a color's probabilities add up. That a pixel cannot have a color is left to be learned, too.
         """
         row, cell, weight = self._counted(state, target)
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
@@ -329,8 +329,8 @@ class PixelPredictor(Predictor, kind="pixel"):
     def _moved(self, bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
         """Return what each motion brings to pixels of cells of rows, of two frames each with a border, (..., S).
 
-        What comes from outside the frame is class N, which is none. The last, where colours turn into others, is what
-        the pixel's own colour turns into.
+        What comes from outside the frame is class N, which is none. The last, where colors turn into others, is what
+        the pixel's own color turns into.
         """
         config, none, device = self.pixel_config, len(self.pixel_config.palette), bordered.device
         side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
@@ -343,18 +343,18 @@ class PixelPredictor(Predictor, kind="pixel"):
         back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
         source = (corner + inside)[..., None] - back
         moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # quicker than to index
-        if not config.recolours:
+        if not config.recolors:
             return moved
-        turned = torch.tensor((*config.recolours, none), device=device)[moved[..., :1]]
+        turned = torch.tensor((*config.recolors, none), device=device)[moved[..., :1]]
         return torch.cat((moved, turned), -1)
 
     def _classes(self, frames: Tensor) -> Tensor:
-        """Return the colour classes (N, H, W) of normalised frames (N, C, H, W)."""
-        return self.colours.classes(self.normaliser.to_uint8(frames))
+        """Return the color classes (N, H, W) of normalized frames (N, C, H, W)."""
+        return self.colors.classes(self.normalizer.to_uint8(frames))
 
     def _frame(self, classes: Tensor) -> Tensor:
-        """Return the normalised frames (N, C, H, W) of colour classes (N, H, W)."""
-        return self.normaliser.to_float(self.colours.pixels(classes))
+        """Return the normalized frames (N, C, H, W) of color classes (N, H, W)."""
+        return self.normalizer.to_float(self.colors.pixels(classes))
 
     def _embed(self, frames: Tensor) -> Tensor:
         """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
@@ -363,14 +363,14 @@ class PixelPredictor(Predictor, kind="pixel"):
         return embedded.reshape(*frames.shape[:2], *embedded.shape[1:])
 
     def _class_cells(self, classes: Tensor) -> Tensor:
-        """Return colour classes (N, H, W) by cells, (N, h·w, q)."""
+        """Return color classes (N, H, W) by cells, (N, h·w, q)."""
         cell = self.pixel_config.cell
         padded = self._padded(classes, NO_PIXEL)
         rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
         return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
 
     def _class_frame(self, cells: Tensor, count: int) -> Tensor:
-        """Return colour classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
+        """Return color classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
         (rows, columns), cell = self.pixel_config.grid, self.pixel_config.cell
         frames = cells.view(count, rows, columns, cell, cell).transpose(2, 3)
         frames = frames.reshape(count, rows * cell, columns * cell)
@@ -385,7 +385,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
 
 def _as_rows(frames: Tensor) -> Tensor:
-    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normaliser leaves them."""
+    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normalizer leaves them."""
     return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
 
 

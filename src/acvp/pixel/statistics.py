@@ -4,15 +4,15 @@ What is animated shows its poses by turns: it is seldom like what it was a frame
 
 Shapes: B triples of frames, H height, W width, C channels, n cells that changed, q pixels of a cell.
 
-The colours of a store: all of them, or 256 that stand for more.
+The colors of a store: all of them, or 256 that stand for more.
 
-Which colour turns into which where things flash: shapes that stay and change their colour.
+Which color turns into which where things flash: shapes that stay and change their color.
 
-Shapes: n cells that change, q pixels of a cell, N colours.
+Shapes: n cells that change, q pixels of a cell, N colors.
 
-Where in the frame each colour has been: what a place has never shown, it hardly ever will.
+Where in the frame each color has been: what a place has never shown, it hardly ever will.
 
-Shapes: T frames, H height, W width, N colours, K colours of a store.
+Shapes: T frames, H height, W width, N colors, K colors of a store.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ SAMPLED_PIXELS = 2**15
 ROUNDS = 20
 
 
-def colours_of(store: EpisodeStore, *, seed: int) -> tuple[Palette, bool]:
-    """Return the palette of a store, and whether its colours stand for similar ones too: a game of over 256 colours.
+def colors_of(store: EpisodeStore, *, seed: int) -> tuple[Palette, bool]:
+    """Return the palette of a store, and whether its colors stand for similar ones too: a game of over 256 colors.
 
     Those are the means that k-means finds among pixels of frames drawn at random.
     """
@@ -47,7 +47,7 @@ def colours_of(store: EpisodeStore, *, seed: int) -> tuple[Palette, bool]:
         raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
     if store.palette is not None:
         return store.palette, False
-    rng = generator("colours", seed)
+    rng = generator("colors", seed)
     frames = [store[int(rng.integers(len(store)))] for _ in range(SAMPLED_FRAMES)]
     starts = [int(rng.integers(len(episode))) for episode in frames]
     pixels = np.concatenate(
@@ -88,7 +88,7 @@ def motions_of(store: EpisodeStore, cell: int, *, seed: int, view: View | None =
     """Return the motions that explain most of what changes.
 
     A motion explains a cell, cell × cell pixels, if the earlier frame, moved, shows the same pixels there. Counted are
-    cells that changed and are not of one colour.
+    cells that changed and are not of one color.
     """
     windows = Windows(store, Window(2, 1), view)
     height, width = (view.shape(store.info.frame_shape) if view else store.info.frame_shape)[:2]
@@ -170,16 +170,16 @@ def _cover(
 FRAMES = 20_000
 """Looked at, in whole episodes spread over the store."""
 FEWEST = 3
-"""Times that a change of colour must be seen."""
+"""Times that a change of color must be seen."""
 
-Colour = tuple[int, ...]
+Color = tuple[int, ...]
 
 
-def recolours_of(store: EpisodeStore) -> dict[Colour, Colour]:
-    """Return the colour that each turns into most often; those that never do are left out.
+def recolors_of(store: EpisodeStore) -> dict[Color, Color]:
+    """Return the color that each turns into most often; those that never do are left out.
 
-    Counted are cells of 5×5 pixels in which all pixels of one colour, and no others, turn into another that was not
-    there: a part of a shape whose colour changes. A store without a palette has too many colours for that.
+    Counted are cells of 5×5 pixels in which all pixels of one color, and no others, turn into another that was not
+    there: a part of a shape whose color changes. A store without a palette has too many colors for that.
     """
     if store.palette is None:
         return {}
@@ -187,9 +187,9 @@ def recolours_of(store: EpisodeStore) -> dict[Colour, Colour]:
     seen = np.zeros((256, 256), np.int64)
     for position in _spread(store):
         for _, before, after in changed_cells_of(windows, position):
-            np.add.at(seen, _recoloured(before, after), 1)
-    colours = [tuple(colour) for colour in store.palette.tolist()]
-    return {colours[old]: colours[new] for old, new in enumerate(seen.argmax(1)) if seen[old, new] >= FEWEST}
+            np.add.at(seen, _recolored(before, after), 1)
+    colors = [tuple(color) for color in store.palette.tolist()]
+    return {colors[old]: colors[new] for old, new in enumerate(seen.argmax(1)) if seen[old, new] >= FEWEST}
 
 
 def _spread(store: EpisodeStore) -> list[int]:
@@ -198,8 +198,8 @@ def _spread(store: EpisodeStore) -> list[int]:
     return [(2 * i + 1) * len(store) // (2 * count) for i in range(count)]
 
 
-def _recoloured(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return old and new colour of the cells (n, q) in which just one colour turns into another."""
+def _recolored(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return old and new color of the cells (n, q) in which just one color turns into another."""
     changed = before != after
     first = changed.argmax(1)[:, None]
     old, new = np.take_along_axis(before, first, 1), np.take_along_axis(after, first, 1)
@@ -208,43 +208,43 @@ def _recoloured(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[ND
 
 
 REACHES = (0, 1, 2, 4, 8)
-"""Pixels up to which a colour may be away from where it was recorded; the first that is enough is taken."""
+"""Pixels up to which a color may be away from where it was recorded; the first that is enough is taken."""
 MOST_ODD = 0.5
-"""Pixels of a held-out frame, in the mean, that may have a colour which is not known at their place."""
+"""Pixels of a held-out frame, in the mean, that may have a color which is not known at their place."""
 
 Places = NDArray[np.bool_]
-"""Whether a colour can be at a place, (N, H, W)."""
+"""Whether a color can be at a place, (N, H, W)."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where each colour can be, and how that was found."""
+    """Where each color can be, and how that was found."""
 
     places: Places
     reach: int | None
-    """Pixels that a colour may be away from where it was recorded; None: it may be anywhere."""
+    """Pixels that a color may be away from where it was recorded; None: it may be anywhere."""
     odd: float
-    """Pixels of a held-out frame, in the mean, that have a colour elsewhere."""
+    """Pixels of a held-out frame, in the mean, that have a color elsewhere."""
 
 
 def places_of(
     train: EpisodeStore,
     held_out: EpisodeStore,
-    colours: Sequence[Colour],
+    colors: Sequence[Color],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Found:
-    """Return where each colour can be: where the training part shows it, or close to that.
+    """Return where each color can be: where the training part shows it, or close to that.
 
     How close is decided by the held-out part, which must not have many pixels elsewhere. Where even the widest reach
-    leaves too many, as in a store that is small, or where ``colours`` are not all that the training part has, every
-    colour can be anywhere. Other colours of the held-out part are elsewhere, wherever they are.
+    leaves too many, as in a store that is small, or where ``colors`` are not all that the training part has, every
+    color can be anywhere. Other colors of the held-out part are elsewhere, wherever they are.
     """
-    if not _known(train, colours) or held_out.palette is None:
-        return Found(np.ones((len(colours), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
-    seen = _seen(train, colours, progress)
+    if not _known(train, colors) or held_out.palette is None:
+        return Found(np.ones((len(colors), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
+    seen = _seen(train, colors, progress)
     for reach in REACHES:
         wider = _grown(seen, reach)
-        odd = odd_pixels(held_out, colours, wider, progress)
+        odd = odd_pixels(held_out, colors, wider, progress)
         if odd <= MOST_ODD:
             return Found(wider, reach, odd)
     return Found(np.ones_like(seen), None, 0.0)
@@ -252,13 +252,13 @@ def places_of(
 
 def odd_pixels(
     store: EpisodeStore,
-    colours: Sequence[Colour],
+    colors: Sequence[Color],
     places: Places,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
-    """Return the pixels of a frame of a store, in the mean, whose colour cannot be at their place."""
-    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colours)
-    places = np.concatenate((places, np.zeros_like(places[:1])))  # one colour more, for those that are not known
+    """Return the pixels of a frame of a store, in the mean, whose color cannot be at their place."""
+    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
+    places = np.concatenate((places, np.zeros_like(places[:1])))  # one color more, for those that are not known
     rows, columns = np.indices(places.shape[1:])
     odd = 0
     for position in range(len(store)):
@@ -268,9 +268,9 @@ def odd_pixels(
     return odd / max(1, store.frames)
 
 
-def _seen(store: EpisodeStore, colours: Sequence[Colour], progress: Callable[[int, int], None]) -> Places:
-    seen = np.zeros((len(colours), *store.info.frame_shape[:2]), np.bool_)
-    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colours)
+def _seen(store: EpisodeStore, colors: Sequence[Color], progress: Callable[[int, int], None]) -> Places:
+    seen = np.zeros((len(colors), *store.info.frame_shape[:2]), np.bool_)
+    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
     rows, columns = np.indices(seen.shape[1:])
     for position in range(len(store)):
         for first, frames in frame_blocks(windows, position, overlap=1):
@@ -282,16 +282,16 @@ def _seen(store: EpisodeStore, colours: Sequence[Colour], progress: Callable[[in
     return seen
 
 
-def _known(store: EpisodeStore, colours: Sequence[Colour]) -> bool:
-    """Return whether all colours of a store are among ``colours``."""
-    return store.palette is not None and {tuple(colour) for colour in store.palette.tolist()} <= set(colours)
+def _known(store: EpisodeStore, colors: Sequence[Color]) -> bool:
+    """Return whether all colors of a store are among ``colors``."""
+    return store.palette is not None and {tuple(color) for color in store.palette.tolist()} <= set(colors)
 
 
-def _numbers(store: EpisodeStore, colours: Sequence[Colour]) -> NDArray[np.int64]:
-    """Return the number among ``colours`` of each of a store's own, (K,); N where it is not among them."""
+def _numbers(store: EpisodeStore, colors: Sequence[Color]) -> NDArray[np.int64]:
+    """Return the number among ``colors`` of each of a store's own, (K,); N where it is not among them."""
     assert store.palette is not None
-    number = {colour: i for i, colour in enumerate(colours)}
-    return np.array([number.get(tuple(colour), len(colours)) for colour in store.palette.tolist()])
+    number = {color: i for i, color in enumerate(colors)}
+    return np.array([number.get(tuple(color), len(colors)) for color in store.palette.tolist()])
 
 
 def _grown(places: Places, reach: int) -> Places:

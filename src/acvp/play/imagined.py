@@ -61,7 +61,7 @@ class Dreamer:
         if len(frames) < context:
             return Dream(frame=self.look(frames[-1]))
         seen = self.subject.view.apply(np.stack(frames[-context:]), None)  # (m, h, w, C)
-        real = self.predictor.normaliser.to_float(torch.from_numpy(seen[None]))
+        real = self.predictor.normalizer.to_float(torch.from_numpy(seen[None]))
         between = torch.tensor([list(actions[len(actions) - context + 1 :])], dtype=torch.long)
         return Dream(frame=seen[-1], state=self.predictor.observe(real, between))
 
@@ -101,7 +101,7 @@ class Dreamer:
                 drawn_by.set_state(before)
 
     def _pixels(self, frames: Tensor) -> Seen:
-        pixels: Seen = self.predictor.normaliser.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)
+        pixels: Seen = self.predictor.normalizer.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)
         return pixels
 
 

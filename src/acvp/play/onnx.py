@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from acvp.errors import UserError
 from acvp.models import Predictor, State
-from acvp.pixel.palette import Colours
+from acvp.pixel.palette import Colors
 from acvp.play.imagined import state_tensors
 
 TOLERANCE = 1e-4
@@ -55,7 +55,7 @@ class _Observe(nn.Module):
         self.predictor = predictor
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
-        real = self.predictor.normaliser.to_float(frames)
+        real = self.predictor.normalizer.to_float(frames)
         return tuple(state_tensors(self.predictor.observe(real)).values())
 
 
@@ -73,17 +73,17 @@ class _Step(nn.Module):
         following = self.predictor.settled(following)
         outcome = () if following.outcome is None else tuple(following.outcome)
         after = state_tensors(following)
-        return (self.predictor.normaliser.to_uint8(frame), *outcome, *(after[name] for name in self._names))
+        return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
 
 
-class _KnownColours(nn.Module):
-    """Colours for a graph, which cannot warn: a pixel of an unknown colour becomes the first one."""
+class _KnownColors(nn.Module):
+    """Colors for a graph, which cannot warn: a pixel of an unknown color becomes the first one."""
 
     palette: Tensor
 
-    def __init__(self, colours: Colours) -> None:
+    def __init__(self, colors: Colors) -> None:
         super().__init__()
-        self.register_buffer("palette", colours.palette)
+        self.register_buffer("palette", colors.palette)
 
     def classes(self, pixels: Tensor) -> Tensor:
         """Return the class of each of uint8 pixels (..., C)."""
@@ -101,7 +101,7 @@ def to_graphs(predictor: Predictor) -> Graphs:
     frames = example_frames(predictor)
     action = torch.zeros(1, predictor.actions)
     traceable = _traceable(predictor)
-    state = traceable.observe(traceable.normaliser.to_float(frames))
+    state = traceable.observe(traceable.normalizer.to_float(frames))
     names, tensors = tuple(state_tensors(state)), tuple(state_tensors(state).values())
     _, after = traceable.predict(state, action)
     outcome = ("reward", "end") if after.outcome is not None else ()
@@ -117,12 +117,12 @@ def to_graphs(predictor: Predictor) -> Graphs:
 
 
 def example_frames(predictor: Predictor) -> Tensor:
-    """Return frames (1, T, H, W, C) of noise, in the predictor's own colours where it has any."""
+    """Return frames (1, T, H, W, C) of noise, in the predictor's own colors where it has any."""
     generator = torch.Generator().manual_seed(0)
     height, width, channels = predictor.config.frame
-    colours = getattr(predictor, "colours", None)
-    if isinstance(colours, Colours):
-        return colours.pixels(torch.randint(len(colours), (1, predictor.context, height, width), generator=generator))
+    colors = getattr(predictor, "colors", None)
+    if isinstance(colors, Colors):
+        return colors.pixels(torch.randint(len(colors), (1, predictor.context, height, width), generator=generator))
     shape = (1, predictor.context, height, width, channels)
     return torch.randint(256, shape, generator=generator, dtype=torch.uint8)
 
@@ -161,10 +161,10 @@ def _run(session: Any, inputs: Arrays) -> Arrays:
 
 def _traceable(predictor: Predictor) -> Predictor:
     """Return the predictor with nothing in it that looks at values while it is traced."""
-    if not isinstance(getattr(predictor, "colours", None), Colours):
+    if not isinstance(getattr(predictor, "colors", None), Colors):
         return predictor
     changed = copy.deepcopy(predictor)
-    changed.colours = _KnownColours(changed.colours)  # type: ignore[arg-type]
+    changed.colors = _KnownColors(changed.colors)  # type: ignore[arg-type]
     changed.every_option = True  # type: ignore[assignment]
     return changed
 
@@ -183,7 +183,7 @@ def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str],
 def compare(predictor: Predictor, graphs: Graphs) -> None:
     """Let torch and ONNX dream side by side and refuse a difference."""
     dream, frames = OnnxDream(graphs), example_frames(predictor)
-    state, theirs = predictor.observe(predictor.normaliser.to_float(frames)), dream.observe(frames.numpy())
+    state, theirs = predictor.observe(predictor.normalizer.to_float(frames)), dream.observe(frames.numpy())
     draw = torch.Generator().manual_seed(1)
     for step in range(CHECKED_STEPS + 1):
         settled = predictor.settled(state)
@@ -192,8 +192,8 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
         action = torch.nn.functional.one_hot(torch.randint(predictor.actions, (1,), generator=draw), predictor.actions)
         frame, state = predictor.predict(settled, action.float())
         given, theirs = dream.step(theirs, action.float().numpy())
-        whole = given["frame"].astype(np.int16) - predictor.normaliser.to_uint8(frame).numpy()
-        if np.abs(whole).max() > (0 if isinstance(getattr(predictor, "colours", None), Colours) else 1):
+        whole = given["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
+        if np.abs(whole).max() > (0 if isinstance(getattr(predictor, "colors", None), Colors) else 1):
             raise UserError(f"step {step} in ONNX differs from torch by {np.abs(whole).max()} pixel values")
         if state.outcome is not None:
             for name, ours in zip(("reward", "end"), state.outcome, strict=True):

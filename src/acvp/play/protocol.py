@@ -3,7 +3,7 @@
 A binary message is one byte of kind, four of the header's length (little-endian), the header as JSON, the payload.
 The socket's own compression makes a few hundred bytes of a payload that is mostly zeros.
 
-Shapes: h height, w width and C channels of the view, N colours.
+Shapes: h height, w width and C channels of the view, N colors.
 
 What a page may ask for: small JSON messages, checked by name and type before a session sees them.
 """
@@ -133,11 +133,11 @@ def pack(kind: Kind, header: dict[str, Any], payload: bytes) -> bytes:
 
 
 class FrameStream:
-    """Frames to a page that keeps the last one: gray values, palette indices, or RGB from the 257th colour on."""
+    """Frames to a page that keeps the last one: gray values, palette indices, or RGB from the 257th color on."""
 
     def __init__(self) -> None:
         self._palette = PaletteEncoder()
-        self._colours = 0
+        self._colors = 0
         self._form = ""
         self._frame = np.zeros((0, 0, 0), np.uint8)
         self._values = np.zeros(0, np.uint8)
@@ -147,8 +147,8 @@ class FrameStream:
         known = frame.shape == self._frame.shape
         form, values = self._encode(frame, known)
         header: dict[str, Any] = {"form": form, "size": [frame.shape[0], frame.shape[1]]}
-        if form == "palette" and (colours := len(self._palette.palette)) > self._colours:
-            self._colours, header["palette"] = colours, self._palette.palette.tobytes().hex()
+        if form == "palette" and (colors := len(self._palette.palette)) > self._colors:
+            self._colors, header["palette"] = colors, self._palette.palette.tobytes().hex()
         if known and form == self._form:
             difference = values ^ self._values
         else:

@@ -43,7 +43,7 @@ class Meters:
 
     def __init__(self, subject: Subject, recorded: tuple[int, int]) -> None:
         """``recorded`` is the (height, width) of the game's own frames."""
-        self._finder = ObjectFinder(recorded, subject.predictor.normaliser.mean.numpy(force=True))
+        self._finder = ObjectFinder(recorded, subject.predictor.normalizer.mean.numpy(force=True))
 
     def read(self, dream: Seen, truth: Seen, position: tuple[float, float] | None) -> Reading:
         """Return how a dreamed frame (h, w, C) compares with the true one, whose object is at a recorded position."""

@@ -15,7 +15,7 @@ from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.envs import Step
 from acvp.errors import UserError
-from acvp.evaluation.media import in_colour
+from acvp.evaluation.media import in_color
 from acvp.evaluation.models import Subject
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
@@ -231,7 +231,7 @@ class Session:
             return None if self.world is None else self.world.recorded_action
         if self.driver == "agent":
             moment = self.moment
-            return int(self._player(moment.frames[-1] if self.world else in_colour(moment.dream.frame)))
+            return int(self._player(moment.frames[-1] if self.world else in_color(moment.dream.frame)))
         action = self._held if self._tapped is None else self._tapped
         self._tapped = None
         return action

@@ -39,7 +39,7 @@ SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
 ARCHIVE = f"onnxruntime-web-{VERSION}.tgz"
 RUNTIME_FOLDER = "ort"
 WANTED = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-NOTICE = f"onnxruntime-web {VERSION}, Copyright (c) Microsoft Corporation, MIT licence\n"
+NOTICE = f"onnxruntime-web {VERSION}, Copyright (c) Microsoft Corporation, MIT license\n"
 
 
 def runtime_files() -> dict[str, bytes]:

@@ -81,8 +81,8 @@ def read_sources(config: ReportConfig) -> Sources:
     folder = config.folder
     found = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
     runs = [_run(path, folder) for path in config.runs]
-    analysed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
-    if config.results is not None and not any(found.values()) and not analysed:
+    analyzed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
+    if config.results is not None and not any(found.values()) and not analyzed:
         raise UserError(
             f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}, nor an {ANALYSIS_NAME} of these runs: "
             f"make them with acvp evaluate, counterfactual and analyze --out {folder}"

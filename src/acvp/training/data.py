@@ -2,7 +2,7 @@
 
 Shapes: B windows, L frames of a window, C channels, H height, W width.
 
-What is minimised: equation 6 or the predictor's own, with outcome heads the reward's sign and the end too.
+What is minimized: equation 6 or the predictor's own, with outcome heads the reward's sign and the end too.
 
 Shapes: B windows, L frames of a window, K predicted steps.
 """
@@ -24,8 +24,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view, mean_frame
 from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
-from acvp.models import Normaliser, Predictions, squared_error_loss
-from acvp.pixel.statistics import Colour, Found, places_of
+from acvp.models import Normalizer, Predictions, squared_error_loss
+from acvp.pixel.statistics import Color, Found, places_of
 from acvp.training.recipe import Phase, Recipe
 
 HELD_OUT_CONTEXT = 11
@@ -38,7 +38,7 @@ class DeviceBatch(NamedTuple):
     """A batch as the network takes it."""
 
     frames: Tensor
-    """Normalised, (B, L, C, H, W)."""
+    """Normalized, (B, L, C, H, W)."""
     actions: Tensor
     """(B, L - 1)"""
     rewards: Tensor
@@ -47,20 +47,20 @@ class DeviceBatch(NamedTuple):
     """(B, L - 1)"""
 
 
-def to_float(normaliser: Normaliser, frames: Tensor, palette: Tensor | None) -> Tensor:
-    """Return stored frames, indices or pixels, as normalised floats on the normaliser's device."""
-    frames = frames.to(normaliser.mean.device, non_blocking=True)
+def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> Tensor:
+    """Return stored frames, indices or pixels, as normalized floats on the normalizer's device."""
+    frames = frames.to(normalizer.mean.device, non_blocking=True)
     if palette is None:
-        return normaliser.to_float(frames)
-    return normaliser.palette_to_float(frames, palette.to(frames.device))
+        return normalizer.to_float(frames)
+    return normalizer.palette_to_float(frames, palette.to(frames.device))
 
 
-def to_device(batch: WindowBatch, normaliser: Normaliser) -> DeviceBatch:
-    """Return a batch of windows on the normaliser's device; pixels become floats there."""
-    device = normaliser.mean.device
+def to_device(batch: WindowBatch, normalizer: Normalizer) -> DeviceBatch:
+    """Return a batch of windows on the normalizer's device; pixels become floats there."""
+    device = normalizer.mean.device
     palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
     return DeviceBatch(
-        to_float(normaliser, torch.from_numpy(batch.frames), palette),
+        to_float(normalizer, torch.from_numpy(batch.frames), palette),
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
         torch.from_numpy(batch.ends).to(device),
@@ -86,10 +86,10 @@ class TrainingData:
         return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
 
     def places(
-        self, colours: Sequence[Colour], progress: Callable[[int, int], None] = lambda done, total: None
+        self, colors: Sequence[Color], progress: Callable[[int, int], None] = lambda done, total: None
     ) -> Found | None:
-        """Return where in the frame each colour can be; None: frames are seen in other colours than stored."""
-        return places_of(self.train, self.test, colours, progress) if self._stored_as_seen else None
+        """Return where in the frame each color can be; None: frames are seen in other colors than stored."""
+        return places_of(self.train, self.test, colors, progress) if self._stored_as_seen else None
 
     def windows(self, phase: Phase) -> Windows:
         """Return the training windows of a phase."""

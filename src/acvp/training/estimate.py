@@ -15,7 +15,7 @@ from acvp.training.trainer import Trainer
 TIMED_STEPS = 2
 """After one that is not timed, in which libraries choose their kernels."""
 COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2, "muon": 2}
-"""Tensors of a parameter's size that each optimiser keeps, at most."""
+"""Tensors of a parameter's size that each optimizer keeps, at most."""
 
 
 def rehearse(trainer: Trainer) -> list[str]:
@@ -29,7 +29,7 @@ def rehearse(trainer: Trainer) -> list[str]:
             phase.batch_size // fabric.world_size, seed=trainer.recipe.seed, step=0,
             rank=fabric.global_rank, world_size=fabric.world_size,
         )  # fmt: skip
-        batch = to_device(windows.batch(drawn), trainer.predictor.normaliser)
+        batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
         float(trainer.gradients(phase, batch))
         began = time.monotonic()
         for _ in range(TIMED_STEPS):
@@ -50,7 +50,7 @@ def rehearse(trainer: Trainer) -> list[str]:
 
 def check_disk(trainer: Trainer) -> str:
     """Refuse to start where the checkpoints will not fit; return what they need as a line to print."""
-    one = _weights(trainer) * (1 + COPIES[trainer.recipe.optimiser.kind]) + 2**16
+    one = _weights(trainer) * (1 + COPIES[trainer.recipe.optimizer.kind]) + 2**16
     there = sum(file.stat().st_size for file in trainer.run.checkpoints.rglob("*") if file.is_file())
     needed = one * (trainer.options.keep + 2) + _weights(trainer)  # the kept, the best, the next, the predictor
     free = shutil.disk_usage(trainer.run.checkpoints).free
@@ -67,8 +67,8 @@ def _weights(trainer: Trainer) -> int:
 
 
 def _memory(trainer: Trainer) -> str:
-    """Return the memory that the process has taken, plus what the optimiser is going to take."""
-    moments = _weights(trainer) * COPIES[trainer.recipe.optimiser.kind]
+    """Return the memory that the process has taken, plus what the optimizer is going to take."""
+    moments = _weights(trainer) * COPIES[trainer.recipe.optimizer.kind]
     device = trainer.fabric.device
     if device.type == "cuda":
         taken, where = torch.cuda.max_memory_allocated(device), "on each GPU"

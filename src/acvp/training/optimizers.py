@@ -1,4 +1,4 @@
-"""The optimisers of the recipes: Graves' RMSProp of the paper, Adam of the authors' code, AdamW, Muon."""
+"""The optimizers of the recipes: Graves' RMSProp of the paper, Adam of the authors' code, AdamW, Muon."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from acvp.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimiserConfig:
-    """Which optimiser; its learning rate comes from the phase."""
+class OptimizerConfig:
+    """Which optimizer; its learning rate comes from the phase."""
 
     kind: Literal["graves-rmsprop", "adam", "adamw", "muon"] = "graves-rmsprop"
     """The paper's, the authors' code's, Adam with decoupled weight decay, or Muon with that for what is no matrix."""
@@ -159,8 +159,8 @@ def orthogonal(matrix: Tensor) -> Tensor:
     return result if matrix.shape[0] <= matrix.shape[1] else result.T
 
 
-def make_optimiser(config: OptimiserConfig, network: nn.Module) -> Optimizer:
-    """Return a new optimiser with a group of weights and one of biases; their rates are set at every step.
+def make_optimizer(config: OptimizerConfig, network: nn.Module) -> Optimizer:
+    """Return a new optimizer with a group of weights and one of biases; their rates are set at every step.
 
     For Muon, matrices are a group of their own, but for those of the layers that end the network, by name.
     """
@@ -188,7 +188,7 @@ def _is_muons(name: str, weight: Tensor) -> bool:
     return last == "weight" and min(sides) >= SMALLEST_SIDE and not LAST_LAYERS & set(path)
 
 
-def set_learning_rate(optimiser: Optimizer, rate: float) -> None:
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
     """Give every group its multiple of a learning rate."""
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         group["lr"] = rate * group["rate"]

@@ -19,9 +19,9 @@ from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, config_class
 from acvp.pixel import PixelConfig
 from acvp.pixel.palette import Palette
-from acvp.pixel.statistics import colours_of, motions_of, recolours_of
+from acvp.pixel.statistics import colors_of, motions_of, recolors_of
 from acvp.training.config import TrainConfig
-from acvp.training.optimizers import OptimiserConfig
+from acvp.training.optimizers import OptimizerConfig
 from acvp.training.recipe import Phase, Recipe, paper_curriculum, within_minutes
 
 FrameShape = tuple[int, int, int]
@@ -43,33 +43,33 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     if config.model == "pixel":
         _refuse_papers(config.preset)
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
-        options |= {"outcome_heads": True, **_colours(train, gray=gray, seed=config.seed)}
+        options |= {"outcome_heads": True, **_colors(train, gray=gray, seed=config.seed)}
         found = motions_of(train, min(_cell(frame), CELL), seed=config.seed, view=get_view(view) if gray else None)
         options |= {"motions": found.newest, "older_motions": found.older}
-        options["recolours"] = () if gray else _recolours(train, options["palette"])
+        options["recolors"] = () if gray else _recolors(train, options["palette"])
     recipe = PRESETS[config.preset](config.model, frame, **options)
     phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
     return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
 
 
 def _refuse_papers(preset: str) -> None:
-    """Refuse the paper's recipes for the pixel-exact predictor, before a store is searched for colours and motions."""
+    """Refuse the paper's recipes for the pixel-exact predictor, before a store is searched for colors and motions."""
     if preset in ("paper", "authors"):
         raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
 
 
-def _colours(train: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
-    """Return palette and quantised of a pixel-exact network: colors of the training part, never of the test part."""
+def _colors(train: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
+    """Return palette and quantized of a pixel-exact network: colors of the training part, never of the test part."""
     if gray:
         return {"palette": tuple((level,) for level in range(256))}
-    colours, quantised = colours_of(train, seed=seed)
-    return {"palette": tuple(tuple(colour) for colour in colours.tolist()), "quantised": quantised}
+    colors, quantized = colors_of(train, seed=seed)
+    return {"palette": tuple(tuple(color) for color in colors.tolist()), "quantized": quantized}
 
 
-def _recolours(train: EpisodeStore, palette: Palette) -> tuple[int, ...]:
-    """Return what each colour of a palette turns into; () where none ever does."""
-    follows = recolours_of(train)
-    return tuple(palette.index(follows.get(colour, colour)) for colour in palette) if follows else ()
+def _recolors(train: EpisodeStore, palette: Palette) -> tuple[int, ...]:
+    """Return what each color of a palette turns into; () where none ever does."""
+    follows = recolors_of(train)
+    return tuple(palette.index(follows.get(color, color)) for color in palette) if follows else ()
 
 
 def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
@@ -80,7 +80,7 @@ def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
         name="paper",
         predictor=network(model, frame, **options),
         view="rgb",
-        optimiser=OptimiserConfig(kind="graves-rmsprop"),
+        optimizer=OptimizerConfig(kind="graves-rmsprop"),
         phases=_published_phases(model, frame),
         evaluate_every=5_000,
     )
@@ -89,8 +89,8 @@ def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
 def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
     """Return the training of the authors' code: Adam at a fixed rate, twice that for biases."""
     phases = tuple(replace(phase, decay=1.0) for phase in _published_phases(model, frame))
-    optimiser = OptimiserConfig(kind="adam", bias_rate=2.0)
-    return replace(paper(model, frame, **options), name="authors", optimiser=optimiser, phases=phases)
+    optimizer = OptimizerConfig(kind="adam", bias_rate=2.0)
+    return replace(paper(model, frame, **options), name="authors", optimizer=optimizer, phases=phases)
 
 
 def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
@@ -105,7 +105,7 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
         replace(second, lr=3e-4, steps=None, minutes=10.0, warmup=50, decay=1.0, anneal=True),
     )
     return replace(
-        paper(model, frame, **options), name="cpu", optimiser=OptimiserConfig(kind="adam"), phases=phases,
+        paper(model, frame, **options), name="cpu", optimizer=OptimizerConfig(kind="adam"), phases=phases,
         evaluate_every=250,
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
         name="cpu",
         predictor=predictor,
         view="rgb",
-        optimiser=OptimiserConfig(kind="muon", weight_decay=0.1),
+        optimizer=OptimizerConfig(kind="muon", weight_decay=0.1),
         phases=(phase,),
         evaluate_every=1000,
         windows=8,
@@ -157,7 +157,7 @@ def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
         name="smoke",
         predictor=network(model, frame, **(sizes | options)),
         view="rgb",
-        optimiser=OptimiserConfig(kind="adam"),
+        optimizer=OptimizerConfig(kind="adam"),
         phases=phases,
         evaluate_every=50,
         windows=8,

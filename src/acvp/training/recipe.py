@@ -2,7 +2,7 @@
 
 Curriculum learning with multi-step prediction (§3.4): phases of 1, 3 and 5 predicted steps.
 
-Each phase has windows, batch and learning rate of its own, and starts with a new optimiser.
+Each phase has windows, batch and learning rate of its own, and starts with a new optimizer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from acvp.errors import UserError
 from acvp.models import PredictorConfig, config_class, config_to_dict
-from acvp.training.optimizers import OptimiserConfig
+from acvp.training.optimizers import OptimizerConfig
 
 DECAY_STEPS = 100_000
 """The paper multiplies the learning rate by 0.9 after so many iterations (appendix A)."""
@@ -144,7 +144,7 @@ class Recipe:
     """The network."""
     view: str
     """How it looks at frames: rgb or gray84."""
-    optimiser: OptimiserConfig
+    optimizer: OptimizerConfig
     """Made anew for each phase."""
     phases: tuple[Phase, ...]
     """The curriculum."""
@@ -182,7 +182,7 @@ def completed(recipe: dict[str, Any]) -> dict[str, Any]:
     try:
         return _completed(recipe, Recipe) | {
             "predictor": _completed(recipe["predictor"], config_class(recipe["predictor"]["kind"])),
-            "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
+            "optimizer": _completed(recipe["optimizer"], OptimizerConfig),
             "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
         }
     except (KeyError, TypeError) as error:

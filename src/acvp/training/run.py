@@ -184,16 +184,16 @@ def _look_up(trainer: Trainer) -> None:
 
 
 def _look_for_places(trainer: Trainer, predictor: PixelPredictor) -> None:
-    """Let a predictor know where in the frame each colour can be."""
+    """Let a predictor know where in the frame each color can be."""
     say, palette = trainer.display.say, predictor.pixel_config.palette
-    say(f"looking where each of {len(palette)} colours can be in {trainer.data.train.frames:,} frames")
+    say(f"looking where each of {len(palette)} colors can be in {trainer.data.train.frames:,} frames")
     found = trainer.data.places(palette, trainer.refuse_to_go_on)
     if found is None or found.reach is None:
-        say("colours: any colour may be anywhere")
+        say("colors: any color may be anywhere")
         return
     predictor.set_possible(found.places)
     say(
-        f"colours: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
+        f"colors: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
         f"pixels away; {found.odd:.2f} pixels of a held-out frame have another"
     )
 
@@ -302,7 +302,7 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
     info = data.store.info
     predictor.about = About(env_id=info.env_id, view=recipe.view, action_meanings=info.action_meanings)
     if restored is None:
-        predictor.normaliser.set_mean(data.mean())
+        predictor.normalizer.set_mean(data.mean())
         return predictor
     try:
         predictor.load_state_dict(restored.weights)

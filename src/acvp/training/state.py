@@ -14,18 +14,18 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from acvp.checkpoint import Checkpoint, CheckpointError, optimiser_tensors, to_bytes, to_tensors
+from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, to_bytes, to_tensors
 from acvp.models import Predictor, predictor_files
 from acvp.training.log import StepReport
 
-STATE_NAME, OPTIMISER_NAME, WEIGHTS_NAME, CONFIG_NAME = (
-    "state.json", "optimiser.safetensors", "model.safetensors", "config.json"
+STATE_NAME, OPTIMIZER_NAME, WEIGHTS_NAME, CONFIG_NAME = (
+    "state.json", "optimizer.safetensors", "model.safetensors", "config.json"
 )  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class Position:
-    """Where a run is; with the weights and the optimiser's state it decides everything that follows."""
+    """Where a run is; with the weights and the optimizer's state it decides everything that follows."""
 
     step: int = 0
     """Updates done since the start."""
@@ -66,17 +66,17 @@ class Position:
 
 def to_files(
     predictor: Predictor,
-    optimiser: Optimizer | None,
+    optimizer: Optimizer | None,
     position: Position,
     recipe: dict[str, Any],
     digest: str,
     unlogged: Sequence[StepReport] = (),
 ) -> dict[str, bytes]:
-    """Return the files of a checkpoint; without an optimiser, that of the next phase is still to be made."""
+    """Return the files of a checkpoint; without an optimizer, that of the next phase is still to be made."""
     state = {"position": position.to_dict(), "recipe": recipe, "store": digest, "unlogged": list(map(asdict, unlogged))}
     files = {name: data for name, data in predictor_files(predictor).items() if name in (WEIGHTS_NAME, CONFIG_NAME)}
-    moments = {} if optimiser is None else optimiser_tensors(optimiser)
-    return files | {OPTIMISER_NAME: to_bytes(moments), STATE_NAME: json.dumps(state, indent=1).encode()}
+    moments = {} if optimizer is None else optimizer_tensors(optimizer)
+    return files | {OPTIMIZER_NAME: to_bytes(moments), STATE_NAME: json.dumps(state, indent=1).encode()}
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
         if missing:
             raise ValueError(f"no {missing[0]}")
         weights = to_tensors(checkpoint.files[WEIGHTS_NAME], checkpoint.path / WEIGHTS_NAME)
-        moments = to_tensors(checkpoint.files[OPTIMISER_NAME], checkpoint.path / OPTIMISER_NAME)
+        moments = to_tensors(checkpoint.files[OPTIMIZER_NAME], checkpoint.path / OPTIMIZER_NAME)
         unlogged = [StepReport(**report) for report in state.get("unlogged", [])]  # not in early checkpoints
         return Restored(Position(**values), weights, moments, state["recipe"], state["store"], unlogged)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -3,7 +3,7 @@
 Two units, both from the prediction as the network gives it (neither clamped nor rounded), averaged over the windows:
 ``error`` is the squared error of (pixel − mean)/scale summed over the pixels and channels of a frame, the paper's;
 ``mse`` is the squared error in pixel values 0..255, per pixel and channel: error · scale² / (H·W·C).
-Where a predictor names a colour for each pixel, ``wrong`` is the number of pixels of another colour than the true one.
+Where a predictor names a color for each pixel, ``wrong`` is the number of pixels of another color than the true one.
 
 Shapes: B windows, T real frames, C channels, H height, W width.
 
@@ -38,7 +38,7 @@ class HeldOutReport:
     """Errors by steps ahead."""
 
     error: dict[int, float]
-    """Squared error summed over a frame, in normalised units."""
+    """Squared error summed over a frame, in normalized units."""
     copy_last: dict[int, float]
     """The same of repeating the last real frame."""
     mse: dict[int, float]
@@ -88,7 +88,7 @@ class HeldOut:
     def errors_by_window(self, predictor: Predictor) -> dict[int, NDArray[np.float64]]:
         """Return the errors (B, 2) of the predictor and of repeating the last frame, by steps ahead.
 
-        Wrong pixels of a predictor that names colours, the squared error summed over a frame of the others.
+        Wrong pixels of a predictor that names colors, the squared error summed over a frame of the others.
         """
         measured = []
         for frame, last, truth in self._rollout(predictor):
@@ -109,7 +109,7 @@ class HeldOut:
             yield frame, real[:, -1], truth
 
     def _real(self, predictor: Predictor, start: int, stop: int) -> Tensor:
-        return to_float(predictor.normaliser, self._frames[:, start:stop], self._palette)
+        return to_float(predictor.normalizer, self._frames[:, start:stop], self._palette)
 
     def _report(
         self,
@@ -142,14 +142,14 @@ def _wrong(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> float:
 
 
 def _differ(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> Tensor:
-    named, real = (predictor.colours.classes(predictor.normaliser.to_uint8(each)) for each in (frames, truth))
+    named, real = (predictor.colors.classes(predictor.normalizer.to_uint8(each)) for each in (frames, truth))
     return named != real
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:
     shown = sorted({round(k) for k in np.geomspace(1, len(pairs), STRIP_COLUMNS)})
     rows = [torch.stack([pairs[k - 1][row] for k in shown]) for row in (0, 1)]  # (n, C, H, W) each
-    images = [predictor.normaliser.to_uint8(row).numpy(force=True) for row in rows]
+    images = [predictor.normalizer.to_uint8(row).numpy(force=True) for row in rows]
     return np.concatenate([np.concatenate(list(row), axis=1) for row in images], axis=0)
 
 

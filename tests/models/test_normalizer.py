@@ -3,22 +3,22 @@
 import pytest
 import torch
 
-from acvp.models import FrameError, InputTypeError, Normaliser
+from acvp.models import FrameError, InputTypeError, Normalizer
 from tests.models.small_predictors import seeded
 
 SHAPE = (4, 5, 3)
 
 
-def normaliser(scale: float) -> Normaliser:
-    """Return a normaliser with a random mean image."""
-    made = Normaliser(SHAPE, scale)
+def normalizer(scale: float) -> Normalizer:
+    """Return a normalizer with a random mean image."""
+    made = Normalizer(SHAPE, scale)
     made.set_mean(torch.rand(SHAPE, generator=seeded(0)) * 255)
     return made
 
 
 @pytest.mark.parametrize("scale", [255.0, 128.0])
 def test_every_pixel_value_comes_back(scale: float) -> None:
-    converter = normaliser(scale)
+    converter = normalizer(scale)
     frames = torch.arange(256).to(torch.uint8)[:, None, None, None].expand(256, *SHAPE).unsqueeze(0)
     floats = converter.to_float(frames)
     assert floats.shape == (1, 256, 3, 4, 5)
@@ -27,12 +27,12 @@ def test_every_pixel_value_comes_back(scale: float) -> None:
 
 
 def test_floats_are_channels_last_in_memory() -> None:
-    floats = normaliser(255.0).to_float(torch.zeros(2, *SHAPE, dtype=torch.uint8))
+    floats = normalizer(255.0).to_float(torch.zeros(2, *SHAPE, dtype=torch.uint8))
     assert floats.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_palette_gives_what_its_colours_give() -> None:
-    converter = normaliser(255.0)
+def test_palette_gives_what_its_colors_give() -> None:
+    converter = normalizer(255.0)
     palette = torch.randint(0, 256, (9, 3), generator=seeded(1)).to(torch.uint8)
     indices = torch.randint(0, 9, (2, 6, 4, 5), generator=seeded(2)).to(torch.uint8)
     torch.testing.assert_close(
@@ -41,13 +41,13 @@ def test_palette_gives_what_its_colours_give() -> None:
 
 
 def test_output_is_rounded_and_clamped() -> None:
-    converter = Normaliser((1, 1, 1), 255.0)
+    converter = Normalizer((1, 1, 1), 255.0)
     values = torch.tensor([-3.0, 9.4, 9.6, 300.0]).view(4, 1, 1, 1) / 255
     assert converter.to_uint8(values).flatten().tolist() == [0, 9, 10, 255]
 
 
 def test_bad_input_is_refused_with_shapes() -> None:
-    converter, palette = normaliser(255.0), torch.zeros(3, 3, dtype=torch.uint8)
+    converter, palette = normalizer(255.0), torch.zeros(3, 3, dtype=torch.uint8)
     with pytest.raises(InputTypeError, match="float32"):
         converter.to_float(torch.zeros(1, *SHAPE))
     with pytest.raises(FrameError, match=r"\(1, 3, 4, 5\)"):
