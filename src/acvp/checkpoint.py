@@ -25,6 +25,7 @@ import safetensors.torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from acvp.compat import current_files, current_tensors
 from acvp.durable import check_space, make_folder, read_file, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
 
@@ -59,7 +60,7 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 def to_tensors(data: bytes, name: str | Path) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a safetensors file, called `name` in the error if they are damaged."""
     try:
-        tensors: dict[str, Tensor] = safetensors.torch.load(data)
+        tensors: dict[str, Tensor] = current_tensors(safetensors.torch.load(data))
     except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"{name}: not readable as safetensors ({error})") from error
     return tensors
@@ -105,7 +106,7 @@ def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
     manifest = _manifest(path, run)
     files = {name: _checked(path, name, wanted, run) for name, wanted in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
-    return Checkpoint(path, int(manifest["step"]), score, files)
+    return Checkpoint(path, int(manifest["step"]), score, current_files(files))
 
 
 def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from acvp import __version__
+from acvp.compat import current_fields
 from acvp.durable import (
     append_line,
     exclusive_writer,
@@ -91,11 +92,12 @@ class RunFolder:
         """Return what the run was started with."""
         file = self.path / CONFIG_NAME
         try:
-            return unseal(read_file(file, self.path))
+            config: dict[str, Any] = current_fields(unseal(read_file(file, self.path)))
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
         except ValueError as error:
             raise UserError(f"{file}: {error}") from error
+        return config
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Put down what the run is started with."""

@@ -32,6 +32,7 @@ from torch import Tensor
 from acvp.agents.network import SIDE, STACK, NetworkConfig, ValueNetwork
 from acvp.agents.observations import Stacks
 from acvp.checkpoint import to_bytes, to_tensors
+from acvp.compat import current_fields
 from acvp.data.policies import Player, Policy, load_policy
 from acvp.data.views import GRAY_84
 from acvp.durable import make_folder, read_file, seal, unseal, write_atomic
@@ -117,7 +118,7 @@ def _config(data: bytes) -> dict[str, Any]:
     try:
         if len(data) > MAX_CONFIG:
             raise ValueError(f"{len(data):,} bytes are too many")
-        config = unseal(data)
+        config: dict[str, Any] = current_fields(unseal(data))
     except ValueError as error:
         raise AgentError(f"{CONFIG_NAME}: {error}") from error
     if config.get("format") != FORMAT or config.keys() != {"format", "network", "about", "weights_sha256"}:

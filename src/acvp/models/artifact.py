@@ -26,6 +26,7 @@ import torch
 from huggingface_hub import ModelHubMixin, snapshot_download
 from torch import Tensor, nn
 
+from acvp.compat import current_fields, current_tensors
 from acvp.models.checks import ConfigError
 from acvp.models.registry import build, config_from_dict, config_to_dict
 
@@ -94,7 +95,7 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Shareable:
     try:
         with torch.device("meta"):
             predictor: Shareable = build(config_from_dict(config["predictor"]))
-        predictor.load_state_dict(_fitting(safetensors.torch.load(weights), predictor), assign=True)
+        predictor.load_state_dict(_fitting(current_tensors(safetensors.torch.load(weights)), predictor), assign=True)
         predictor.about = _about(config["about"])
     except (*WRONG_FILES, safetensors.SafetensorError) as error:
         first = str(error).strip().replace("\n", " ")[:300]
@@ -142,6 +143,7 @@ def _parse(data: bytes) -> dict[str, Any]:
         checksum = config.pop("sha256", None)
         if checksum is not None and checksum != _checksum(config):
             raise ValueError("its checksum does not match its text: it is damaged or was edited by hand")
+        config = dict(current_fields(config))
         if config.keys() != FIELDS or not isinstance(config["predictor"], dict):
             raise ValueError(f"it must have {sorted(FIELDS)} and nothing else")
     except (ValueError, RecursionError) as error:
