@@ -239,7 +239,7 @@ SIGNALS = {
 
 PROGRAM = """
 import atexit, os, signal, sys, time
-from acvp.ends import handler, run_process
+from acvp.exits import handler, run_process
 def kill(): os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01)
 def wait():
     for _ in range(6000): time.sleep(0.01)
