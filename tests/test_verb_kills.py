@@ -225,6 +225,7 @@ gymnasium.register("acvp-tests/Endless-v0", entry_point=Endless)
 """
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_their_parent_in_the_middle_of_an_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
