@@ -1,4 +1,4 @@
-# make demo | quick | test | check | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
+# make demo | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,9 +6,9 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained agents demo install check format quick test load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
+.PHONY: pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
 
-# About 13 minutes on two cores after the installation; stopped, it goes on where it was.
+# About 13 minutes on two cores after the installation; if interrupted, run it again to resume.
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
 	$(BIN)/acvp train --data demo/freeway --model pixel --preset cpu --minutes 8 --run demo/run
@@ -42,6 +42,10 @@ test: install
 quick: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto -m "not faults and not slow"
 
+# Builds wheel and sdist, installs the wheel alone in a clean environment and uses it; .venv is not needed.
+smoke:
+	PIP_ARGS='$(PIP_ARGS)' $(PYTHON) -m tests.smoke
+
 # The tests with processes, sockets, signals and clocks, beside ten busy loops.
 load-test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.load
@@ -63,7 +67,7 @@ bench-pixel: install
 pretrained: install
 	$(BIN)/python -m benchmarks.pixel
 
-# Five DQN agents, 45 minutes of learning on one core each: trains, judges and packages; stopped, it goes on.
+# Five DQN agents, 45 minutes of learning on one core each: trains, judges and packages; if interrupted, run it again to resume.
 agents: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.agents
 

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from acvp import __version__
 from acvp.cli import main
 from acvp.data.store import EpisodeStore
 from acvp.progress import stages
@@ -21,7 +21,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"acvp {version('acvp')}\n"
+    assert capsys.readouterr().out == f"acvp {__version__}\n"
 
 
 def test_record_look_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

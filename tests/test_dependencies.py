@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,6 +14,10 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = [Requirement(text) for text in PROJECT["dependencies"]]
 EXTRAS = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
+OTHER_NAMES = {"PIL": "pillow", "cv2": "opencv-python-headless", "h5py": "minari"}
+"""Modules that are not called like the requirement that installs them."""
+OPTIONAL = {"agents": {"stable-baselines3"}, "minari": {"minari"}, "export": {"onnx", "onnxruntime", "onnxscript"}}
+"""What only an extra installs; all else that the source imports comes with acvp."""
 LIBRARIES = [requirement for requirement in CORE + EXTRAS if requirement.name != "acvp"]
 
 
@@ -29,6 +35,28 @@ def lowest(requirement: Requirement) -> Version:
     """The version in `>=`."""
     (bound,) = [each.version for each in requirement.specifier if each.operator == ">="]
     return Version(bound)
+
+
+def imported() -> set[str]:
+    """Requirements that the source imports, wherever in a file."""
+    modules: set[str] = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                modules.add(node.module.partition(".")[0])
+    return {plain(OTHER_NAMES.get(module, module)) for module in modules - sys.stdlib_module_names - {"acvp"}}
+
+
+def test_a_bare_install_has_all_that_the_source_imports_but_the_extras() -> None:
+    assert imported() - {each.name for each in CORE} == set.union(*OPTIONAL.values())
+
+
+def test_each_extra_installs_what_it_is_for() -> None:
+    extras = {name: texts for name, texts in PROJECT["optional-dependencies"].items() if name not in ("all", "dev")}
+    assert {name: {Requirement(text).name for text in texts} for name, texts in extras.items()} == OPTIONAL
+    assert PROJECT["optional-dependencies"]["all"] == [f"acvp[{','.join(OPTIONAL)}]"]
 
 
 def test_the_lowest_versions_are_those_that_pyproject_allows() -> None:

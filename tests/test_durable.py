@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.durable import TAIL_BYTES, append_line, exclusive_writer, finished_lines, seal, unseal, write_atomic
+from acvp.durable import (
+    TAIL_BYTES,
+    DiskError,
+    append_line,
+    exclusive_writer,
+    finished_lines,
+    new_folder,
+    seal,
+    unseal,
+    write_atomic,
+)
 from tests.faults import Trap, Trials, counted, filling, start
 
 OLD, SIZE, LINE = b"what was there before\n" * 40, 5000, "one more line " * 20
@@ -158,3 +169,38 @@ def is_refused(data: bytes) -> bool:
     except ValueError:
         return True
     return False
+
+
+def test_a_temporary_file_that_leads_elsewhere_is_not_written(tmp_path: Path) -> None:
+    """Whoever made the folder may have put a link or a pipe under the name of the temporary file."""
+    (tmp_path / "elsewhere").write_bytes(OLD)
+    temporary = tmp_path / f".file.{os.getpid()}.tmp"
+    temporary.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DiskError, match="file"):
+        write_atomic(tmp_path / "file", b"new")
+    assert (tmp_path / "elsewhere").read_bytes() == OLD
+    assert not temporary.is_symlink()
+    os.mkfifo(temporary)
+    with pytest.raises(DiskError, match="file"):
+        write_atomic(tmp_path / "file", b"new")
+
+
+def test_a_new_folder_is_synced_whole_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files in it are written by other libraries, which do not sync them."""
+    synced: list[Path] = []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+
+    def rename(folder: Path, out: Path) -> Path:
+        assert {folder, *folder.rglob("*")} <= set(synced)
+        assert synced.index(folder / "inner" / "b") < synced.index(folder / "inner")
+        return out
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", rename)
+    with new_folder(tmp_path / "out") as folder:
+        (folder / "inner").mkdir()
+        for name in ("a", "inner/b"):
+            (folder / name).write_bytes(OLD)
+    assert synced[-1] == tmp_path  # the name itself

@@ -136,3 +136,19 @@ def test_a_derived_network_predicts_frames_of_its_size() -> None:
     frames = torch.zeros(1, 5, 3, 37, 50)
     predicted = build_predictor(config)(frames, torch.zeros(1, 4, dtype=torch.long), predict=1)
     assert predicted.frames.shape == (1, 1, 3, 37, 50)
+
+
+def test_colours_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a predictor may name must not come from the episodes it is tested on."""
+
+    class Part(OnlyKnown):
+        palette = OnlyKnown.palette[:2]
+
+    monkeypatch.setattr(presets, "split", lambda store, **options: (Part((24, 24, 3)), store))
+    assert recipe((24, 24, 3), model="pixel", preset="cpu").predictor.palette == ((0, 0, 0), (200, 10, 10))
+
+
+def test_colours_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presets, "recolours_of", lambda store: {(200, 10, 10): (10, 200, 10)})
+    assert recipe(model="pixel", preset="cpu").predictor.recolours == (0, 2, 2)
+    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.recolours == ()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from acvp.models.rollout import rollout as rollout
     from acvp.training.predictors import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["EpisodeStore", "__version__", "load", "rollout"]
 
 _HOMES = {"EpisodeStore": "acvp.data.store", "load": "acvp.training.predictors", "rollout": "acvp.models.rollout"}

@@ -164,6 +164,7 @@ def new_folder(out: Path) -> Iterator[Path]:
                 shutil.rmtree(unfinished)
             unfinished.mkdir()
             yield unfinished
+            _sync_all(unfinished)
             if out.exists():
                 out.rmdir()
             unfinished.rename(out)
@@ -203,7 +204,8 @@ def _digest(body: dict[str, Any]) -> str:
 
 
 def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # as in _append_synced
+    descriptor = os.open(path, flags, 0o644)
     try:
         _write_all(descriptor, data)
         os.fsync(descriptor)
@@ -229,6 +231,19 @@ def _append_synced(path: Path, data: bytes) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    """Sync a folder with everything in it, whoever wrote it."""
+    for path in folder.rglob("*"):
+        if not path.is_dir():
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    for path in (*(path for path in folder.rglob("*") if path.is_dir()), folder):
+        sync_folder(path)
 
 
 def _sync_names(path: Path) -> None:

@@ -44,8 +44,8 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     frame = get_view(view).shape(info.frame_shape)
     if config.model == "pixel":
         _refuse_papers(config.preset)
-        options |= {"outcome_heads": True, **_colours(store, gray=gray, seed=config.seed)}
         train, _ = split(store, test_fraction=config.test_fraction, seed=config.seed)
+        options |= {"outcome_heads": True, **_colours(train, gray=gray, seed=config.seed)}
         found = motions_of(train, min(_cell(frame), CELL), seed=config.seed, view=get_view(view) if gray else None)
         options |= {"motions": found.newest, "older_motions": found.older}
         options["recolours"] = () if gray else _recolours(train, options["palette"])
@@ -60,11 +60,11 @@ def _refuse_papers(preset: str) -> None:
         raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
 
 
-def _colours(store: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
-    """Return palette and quantised of a pixel-exact network for a store."""
+def _colours(train: EpisodeStore, *, gray: bool, seed: int) -> dict[str, Any]:
+    """Return palette and quantised of a pixel-exact network: colors of the training part, never of the test part."""
     if gray:
         return {"palette": tuple((level,) for level in range(256))}
-    colours, quantised = colours_of(store, seed=seed)
+    colours, quantised = colours_of(train, seed=seed)
     return {"palette": tuple(tuple(colour) for colour in colours.tolist()), "quantised": quantised}
 
 

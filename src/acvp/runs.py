@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from acvp import __version__
 from acvp.durable import append_line, exclusive_writer, finished_lines, make_folder, seal, unseal, write_atomic
 from acvp.errors import UserError
 from acvp.reading import read_file
@@ -32,7 +33,7 @@ from acvp.reading import read_file
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
 METRICS_NAME = "metrics.jsonl"
-PACKAGES = ("acvp", "torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
+LIBRARIES = ("torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
 
 
 def default_path(env_id: str, model: str, seed: int) -> Path:
@@ -150,9 +151,15 @@ def provenance() -> dict[str, Any]:
         "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "commit": _commit(),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "versions": versions(),
         "machine": machine(),
     }
+
+
+def versions() -> dict[str, str | None]:
+    """Return the versions of Python, of acvp's own source and of the installed libraries."""
+    own = {"python": platform.python_version(), "acvp": __version__}
+    return own | {library: _version(library) for library in LIBRARIES}
 
 
 def machine() -> str:

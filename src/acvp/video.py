@@ -28,10 +28,8 @@ Picture = NDArray[np.uint8]  # (H, W, 3)
 
 def require_encoder() -> None:
     """Refuse to begin where no mp4 could be written."""
-    try:
-        import av
-    except ImportError as error:
-        raise UserError("videos in mp4 need PyAV: pip install 'acvp[video]'") from error
+    import av
+
     if CODEC not in av.codecs_available:
         raise UserError(
             f"this PyAV was built without the H.264 encoder {CODEC}: install PyAV's own wheel (pip install "

@@ -211,3 +211,12 @@ def test_an_agent_that_cannot_record_is_refused(
 def test_agents_of_another_kind_do_not_pass_as_ours(tmp_path: Path) -> None:
     with pytest.raises(AgentError, match="holds no whole agent"):
         load_any_policy(f"agent:{tmp_path}")
+
+
+def test_plays_that_begin_later_are_the_later_ones() -> None:
+    options: dict[str, Any] = {"epsilon": 0.5, "seed": 3}
+    whole = play_games(EveryPixel(), games(2), plays=4, **options).plays
+    later = play_games(EveryPixel(), games(2), plays=2, first=2, **options).plays
+    assert [(play.number, play.seed, play.actions) for play in later] == [
+        (play.number, play.seed, play.actions) for play in whole[2:]
+    ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,14 @@ from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import evaluate_agent, score_lines
 from acvp.agents.paper import DQN_SCORES
 from acvp.agents.play import play_games
-from acvp.agents.references import best_constant, evaluation_seed, play_references, pooled
+from acvp.agents.references import (
+    best_constant,
+    evaluation_seed,
+    keep_references,
+    kept_references,
+    play_references,
+    pooled,
+)
 from acvp.envs import make_game
 from tests.agents.short_runs import outcome, run
 from tests.agents.small import SMALL_TOY, tiny_agent
@@ -153,3 +162,29 @@ def test_the_paper_s_score_is_shown_beside_ours(tmp_path: Path) -> None:
     assert score_lines(body)[-1] == "  paper's DQN: 30.9 ± 0.2"
     scores = {env_id: mean for env_id, (mean, _) in DQN_SCORES.items()}
     assert list(scores.values()) == [13119, 698, 30.9, 3876, 2281]
+
+
+def test_references_of_other_episodes_are_not_taken(tmp_path: Path) -> None:
+    kept = {"constant": best_constant(("A", "B"), ([1.0], [4.0])), "random": averaged([0.0]) | {"scores": [0.0]}}
+    keep_references(tmp_path, OPTIONS, kept)
+    assert kept_references(tmp_path, OPTIONS) == kept
+    for change in ({"plays": 5}, {"epsilon": 0.0}, {"seed": 6}):
+        assert kept_references(tmp_path, OPTIONS | change) is None
+
+
+def test_references_are_read_from_a_regular_file_of_the_run_only(tmp_path: Path) -> None:
+    """A run may be somebody else's: a named pipe would block for ever, a symbolic link lead to any file."""
+    kept = {"constant": best_constant(("A",), ([1.0],)), "random": averaged([0.0]) | {"scores": [0.0]}}
+    (tmp_path / "run").mkdir()
+    keep_references(tmp_path, OPTIONS, kept)
+    file = tmp_path / "run" / references.REFERENCES_NAME
+    file.symlink_to(tmp_path / references.REFERENCES_NAME)
+    assert kept_references(tmp_path / "run", OPTIONS) is None
+    file.unlink()
+    os.mkfifo(file)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(kept_references, tmp_path / "run", OPTIONS)
+        try:
+            assert reading.result(timeout=30) is None
+        finally:
+            os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))  # ends a read that waits for a writer

@@ -20,7 +20,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from tests.control.trail import TRAIL, TrailOracle, draw
+from tests.control.trail import TRAIL, TrailOracle, draw, read
 from tests.evaluation.predictors import small_network
 
 ROW = np.array([0])
@@ -288,6 +288,19 @@ def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
     assert found[0] == found[1]
     assert found[0].decisions == 90  # plays have less than 40
     assert found[0].first_reward is not None
+
+
+def test_an_explorer_is_shown_every_frame_and_where_an_episode_begins() -> None:
+    shown = []
+
+    class Watching(RandomExplorer):
+        def see(self, frames: NDArray[np.uint8], begins: NDArray[np.bool_]) -> None:
+            _, time, _ = read(frames[0])
+            shown.append((time, bool(begins[0])))
+
+    with make_game(TRAIL, max_steps=3) as game:
+        explore(game, Watching(3, seed=0), Route(max_decisions=0, map_decisions=7, noops=0), seed=1)
+    assert shown == [(time, time == 0) for time in (0, 1, 2, 3, 0, 1, 2, 3, 0, 1)]
 
 
 def test_an_env_that_cannot_save_its_state() -> None:

@@ -73,6 +73,15 @@ def test_a_play_does_not_depend_on_the_others() -> None:
     assert few.decisions == many.decisions[:3]
 
 
+def test_an_agent_sees_the_frames_of_one_play_at_a_time() -> None:
+    """The last row of a frame says when its play ends, and so which play it is of, also after others have ended."""
+    agent = HashAgent()
+    decisions = play(games(8), agent, TrueSight(), epsilon=0.5, seed=3).decisions
+    assert len(set(decisions)) > 4
+    for frames in agent.seen:
+        assert (frames[:, :, -1] == frames[:, :1, -1]).all()
+
+
 def test_the_agent_sees_predictions_and_they_are_grounded_every_n_decisions() -> None:
     agent, predictor = HashAgent(about=HashAgent.About("acvp/Toy-v0", ("A",) * 5)), DepthCounter(context=3)
     plays = play(games(2, "toy", max_steps=12), agent, PredictedSight(predictor, 4), epsilon=0.0, seed=0)

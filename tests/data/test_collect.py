@@ -1,6 +1,7 @@
 import filecmp
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -207,3 +208,22 @@ def test_the_module_before_an_id_on_the_command_line_is_imported(tmp_path: Path,
     store = EpisodeStore.open(tmp_path / "s")
     assert store.info.env_id == "acvp-tests/Long-v0"
     assert store.info.settings["import_module"] == "endless_games"
+
+
+def test_a_replay_compares_lives_rewards_and_the_end(tmp_path: Path) -> None:
+    store = collect(CollectConfig(env_id="toy", out=tmp_path / "s", frames=50, max_steps=20))
+    episode, header = store[0], store[0].header
+    last = len(episode) - 1
+    changed = {
+        "the reward or the lives": [
+            replace(episode, lives=np.where(np.arange(last + 1) == last, 7, episode.lives).astype(np.int16)),
+            replace(episode, rewards=np.where(np.arange(last) == last - 1, 9, episode.rewards).astype(np.float32)),
+        ],
+        "does not end with its last action": [replace(episode, header=replace(header, terminated=True))],
+    }
+    assert not header.terminated
+    with replay_game(store) as game:
+        assert first_difference(episode, game) is None
+        for words, episodes in changed.items():
+            for each in episodes:
+                assert words in (first_difference(each, game) or "nothing differs")

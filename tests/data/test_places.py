@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.places import REACHES, odd_pixels, places_of
 from acvp.data.store import EpisodeStore
+from tests.data.answers import colour_store
 
 Colours = list[tuple[int, ...]]
 
@@ -87,3 +88,14 @@ def test_colours_that_are_not_the_stores_can_be_anywhere(store: EpisodeStore) ->
     found = places_of(store, store, colours_of(store)[1:])
     assert found.reach is None
     assert found.places.all()
+
+
+def test_a_colour_that_only_the_held_out_part_has_is_odd_wherever_it_is(tmp_path: Path) -> None:
+    black, red = (0, 0, 0), (200, 0, 0)
+    store = colour_store(tmp_path / "s", [[black, red], [red, black, (0, 9, 0), red]])
+    train, held_out = store.subset([0]), store.subset([1])
+    found = places_of(train, held_out, [red, black])
+    assert (found.reach, found.odd) == (None, 0.0)  # a quarter of all pixels is too many
+    places = np.ones((2, 6, 8), np.bool_)
+    assert odd_pixels(held_out, [red, black], places) == 6 * 8 / 4
+    assert odd_pixels(train, [red, black], places) == 0

@@ -63,6 +63,17 @@ def test_sticky_actions_repeat_at_their_rate_and_follow_the_seed(register: Regis
     assert np.mean(repeats(0)) == pytest.approx(0.25, abs=0.05)
 
 
+def test_no_action_of_the_episode_before_is_repeated(register: Register) -> None:
+    game = make_game(register(), sticky=0.9)
+    firsts = set()
+    for seed in range(20):
+        game.reset(seed)
+        firsts.add(game.step(1).reward)  # PixelEnv pays the number of the action executed
+        for _ in range(5):
+            game.step(2)
+    assert firsts == {0.0, 1.0}
+
+
 def test_stepping_without_an_episode_is_a_loud_mistake(register: Register) -> None:
     game = make_game(register(), max_steps=1)
     with pytest.raises(RuntimeError, match="no running episode"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 
 import av
 import numpy as np
@@ -136,9 +135,3 @@ def test_a_missing_encoder_is_explained(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UserError, match=r"without the H.264 encoder.*--video-formats gif"):
         check_format("mp4")
     check_format("gif")
-
-
-def test_a_missing_pyav_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(UserError, match="pip install 'acvp\\[video\\]'"):
-        check_format("mp4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.evaluation.results import Evaluation, summarise
+from acvp.evaluation.results import FEW_EPISODES, Evaluation, few_episodes, summarise
 from acvp.evaluation.tally import Tally
 
 ERRORS, COPIED = [1.0, 2.0, 6.0, 3.0], [4.0, 4.0, 8.0, 12.0]
@@ -56,3 +56,8 @@ def test_bands_follow_from_the_seed() -> None:
     bands = [tuple(float(part[0]) for part in summary(seed).curves["run"]["error"]) for seed in range(6)]
     assert bands[0] == tuple(float(part[0]) for part in summary(0).curves["run"]["error"])
     assert len(set(bands)) > 1
+
+
+def test_few_episodes_are_pointed_out() -> None:
+    assert "4 test episodes are few" in summary().to_dict().get("note", "")
+    assert few_episodes(FEW_EPISODES) == {}

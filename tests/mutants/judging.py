@@ -180,4 +180,25 @@ JUDGING = (
         "cards.append((number(means[name][0])",
         "report/test_numbers.py::test_cards_show_the_numbers_of_their_step",
     ),
+    Mutant(
+        "a band over few episodes is not pointed out",
+        "evaluation/results.py",
+        "if count >= FEW_EPISODES:",
+        "if count >= 0:",
+        "evaluation/test_results.py::test_few_episodes_are_pointed_out",
+    ),
+    Mutant(
+        "the report gives chance as the accuracy",
+        "report/page.py",
+        'number(accuracy["mean"][0])',
+        'number(chance["mean"][-1])',
+        "report/test_numbers.py::test_a_glance_shows_accuracy_beside_chance_and_the_last_minutes",
+    ),
+    Mutant(
+        "the report gives the time of the first line as that of the run",
+        "report/page.py",
+        "number(seconds[-1] / 60)",
+        "number(seconds[0] / 60)",
+        "report/test_numbers.py::test_a_glance_shows_accuracy_beside_chance_and_the_last_minutes",
+    ),
 )

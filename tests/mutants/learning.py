@@ -169,4 +169,32 @@ LEARNING = (
         "mean_frame(self.store,",
         "training/test_batches.py::test_the_mean_image_is_of_the_training_part_alone",
     ),
+    Mutant(
+        "the palette has colors of the test part",
+        "presets.py",
+        "_colours(train, gray=gray",
+        "_colours(store, gray=gray",
+        "test_presets.py::test_colours_are_those_of_the_training_part",
+    ),
+    Mutant(
+        "gray networks have palette cycling and those in color none",
+        "presets.py",
+        "() if gray else _recolours",
+        "() if not gray else _recolours",
+        "test_presets.py::test_colours_that_turn_into_others_are_numbers_of_the_palette",
+    ),
+    Mutant(
+        "an annealed phase of some minutes still ends by its steps",
+        "training/curriculum.py",
+        "steps=None if phase.anneal else phase.steps",
+        "steps=phase.steps",
+        "training/test_curriculum.py::test_minutes_are_shared_in_proportion",
+    ),
+    Mutant(
+        "too few windows count as nothing learned",
+        "training/comparison.py",
+        "each.windows < FEWEST or each.difference[1] < 0",
+        "each.difference[1] < 0",
+        "training/test_comparison.py::test_a_run_has_learned_if_it_is_better_anywhere",
+    ),
 )

@@ -15,7 +15,7 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, MlpConfig, Predictor, build_predictor
 from acvp.play.cast import Cast
-from acvp.play.session import MOST_STEPS, Session
+from acvp.play.session import KEPT, MOST_STEPS, Session
 from acvp.play.worlds import LiveWorld
 from tests.play.dreamers import (
     DOWN,
@@ -53,6 +53,14 @@ def test_the_same_keys_move_both_worlds(action: int, move: tuple[int, int]) -> N
     assert one.moment.real is not None
     assert player(one.moment.real) == player(one.moment.dream.frame) == (before[0] + move[0], before[1] + move[1])
     assert one.moment.action == action
+
+
+def test_between_the_frames_that_are_kept_stand_their_actions() -> None:
+    one = dreaming(seed=4)
+    for count in range(2 * KEPT):
+        play_on(one, RIGHT if count % 2 else LEFT)
+        assert len(one.moment.actions) == len(one.moment.frames) - 1
+    assert len(one.moment.frames) == max(one.context, KEPT)
 
 
 def test_the_real_game_is_the_game() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from acvp.evaluation.definitions import METRICS
 from acvp.evaluation.tables import horizon_tables
-from acvp.report.page import _horizon_cards
+from acvp.report.page import _compute, _glance, _horizon_cards
+from acvp.report.sources import RunSource, Sources
 from acvp.report.training_plot import training_figure
 
 HORIZON = 12
@@ -75,3 +77,14 @@ def test_the_training_figure_draws_both_errors_of_every_horizon() -> None:
     drawn = [np.asarray(line.get_xydata()).T.tolist() for line in figure.axes[0].get_lines()]
     assert [steps for steps, _ in drawn] == [[10, 20]] * 4
     assert [values for _, values in drawn] == [[10, 20], [7, 7], [50, 100], [9, 9]]
+
+
+def test_a_glance_shows_accuracy_beside_chance_and_the_last_minutes() -> None:
+    run = RunSource(
+        name="run", config={}, about={}, metrics=[{"seconds": 60.0, "step": 3}, {"seconds": 300.0, "step": 7}],
+        starts=[], analysis=None,
+    )  # fmt: skip
+    futures = {"runs": {"run": {"accuracy": {"mean": [0.75]}}}, "chance": {"mean": [0.25]}}
+    page = "".join(_glance(Sources(folder=Path(), runs=[run], evaluation=None, counterfactual=futures)))
+    assert re.search(r"0\.75.*counterfactual accuracy, chance 0\.25", page, re.DOTALL)
+    assert _compute(run) == {"updates": 7, "minutes of training": "5"}

@@ -63,12 +63,13 @@ def test_too_few_windows_conclude_nothing() -> None:
 
 
 def test_a_run_has_learned_if_it_is_better_anywhere() -> None:
-    def conclusions(*bands: tuple[float, float]) -> Conclusions:
-        each = [Comparison(steps=1, error=1.0, copy_last=2.0, difference=band, windows=9) for band in bands]
+    def conclusions(*bands: tuple[float, float], windows: int = FEWEST) -> Conclusions:
+        each = [Comparison(steps=1, error=1.0, copy_last=2.0, difference=band, windows=windows) for band in bands]
         return Conclusions(unit="squared error", episodes=2, comparisons=tuple(each))
 
     assert conclusions((1.0, 2.0), (-2.0, -1.0)).learned
     assert not conclusions((1.0, 2.0), (-1.0, 1.0)).learned
+    assert conclusions((1.0, 2.0), windows=FEWEST - 1).learned  # nothing can be concluded
 
 
 def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStore) -> None:

@@ -54,6 +54,8 @@ def test_minutes_are_shared_in_proportion() -> None:
     assert [p.minutes for p in within_minutes(timed, 3.0)] == [2.0, 1.0]
     counted = (phase(steps=100), phase(steps=300))
     assert [(p.minutes, p.steps) for p in within_minutes(counted, 4.0)] == [(1.0, 100), (3.0, 300)]
+    (annealed,) = within_minutes((phase(steps=100, anneal=True),), 4.0)
+    assert (annealed.minutes, annealed.steps) == (4.0, None)  # else its rate would fall by the nearer end
 
 
 @pytest.mark.parametrize(

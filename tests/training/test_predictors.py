@@ -98,6 +98,19 @@ def test_save_pretrained_and_back(finished: Path, tmp_path: Path) -> None:
     assert isinstance(acvp.load(tmp_path / "shared"), FeedforwardPredictor)
 
 
+def test_from_pretrained_follows_no_link_out_of_a_folder(finished: Path, tmp_path: Path) -> None:
+    shared, blobs = tmp_path / "models--a--b" / "snapshots" / "1", tmp_path / "models--a--b" / "blobs"
+    acvp.load(finished).save_pretrained(shared)
+    blobs.mkdir()
+    (shared / "model.safetensors").rename(blobs / "weights")
+    (shared / "model.safetensors").symlink_to(blobs / "weights")
+    with pytest.raises(ConfigError, match=r"model\.safetensors .* lies outside"):
+        Predictor.from_pretrained(shared)
+    with pytest.MonkeyPatch.context() as patch:  # but a snapshot of the hub is made of links into its repository
+        patch.setattr("acvp.models.hub.snapshot_download", lambda name, **options: str(shared))
+        assert isinstance(Predictor.from_pretrained("a/b"), FeedforwardPredictor)
+
+
 def test_places_without_a_predictor(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         acvp.load(tmp_path / "nowhere")

@@ -16,6 +16,7 @@ from acvp.agents.averages import averaged, with_error
 from acvp.agents.play import HeldAction, Progress, play_games
 from acvp.durable import write_atomic
 from acvp.envs import Game
+from acvp.reading import read_file
 from acvp.seeding import derived_seed
 
 References = dict[str, Any]
@@ -99,7 +100,7 @@ def limited(games: Sequence[Game]) -> Iterator[None]:
 def kept_references(run: Path, settings: Mapping[str, Any]) -> References | None:
     """Return the references in a run's folder; None where there are none, or none of these settings."""
     try:
-        body = json.loads((run / REFERENCES_NAME).read_bytes())
+        body = json.loads(read_file(run / REFERENCES_NAME, run))
         kept = {"constant": body["constant"], "random": body["random"]}
         return pooled([kept]) if body["settings"] == settings else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -153,6 +153,7 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
         "max_decisions": config.max_decisions,
         "map_decisions": config.map_decisions,
         "map_seeds": min(config.map_seeds, config.seeds),
+        "noops": config.noops,
         "cell": cell,
         "sources": {source: first_rewards(rows, config.max_decisions) for source, rows in found.items()},
     }

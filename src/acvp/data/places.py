@@ -46,10 +46,10 @@ def places_of(
     """Return where each colour can be: where the training part shows it, or close to that.
 
     How close is decided by the held-out part, which must not have many pixels elsewhere. Where even the widest reach
-    leaves too many, as in a store that is small, or where ``colours`` are not all that the store has, every colour can
-    be anywhere.
+    leaves too many, as in a store that is small, or where ``colours`` are not all that the training part has, every
+    colour can be anywhere. Other colours of the held-out part are elsewhere, wherever they are.
     """
-    if not _known(train, colours) or not _known(held_out, colours):
+    if not _known(train, colours) or held_out.palette is None:
         return Found(np.ones((len(colours), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
     seen = _seen(train, colours, progress)
     for reach in REACHES:
@@ -68,6 +68,7 @@ def odd_pixels(
 ) -> float:
     """Return the pixels of a frame of a store, in the mean, whose colour cannot be at their place."""
     windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colours)
+    places = np.concatenate((places, np.zeros_like(places[:1])))  # one colour more, for those that are not known
     rows, columns = np.indices(places.shape[1:])
     odd = 0
     for position in range(len(store)):
@@ -97,10 +98,10 @@ def _known(store: EpisodeStore, colours: Sequence[Colour]) -> bool:
 
 
 def _numbers(store: EpisodeStore, colours: Sequence[Colour]) -> NDArray[np.int64]:
-    """Return the number among ``colours`` of each of a store's own, (K,)."""
+    """Return the number among ``colours`` of each of a store's own, (K,); N where it is not among them."""
     assert store.palette is not None
     number = {colour: i for i, colour in enumerate(colours)}
-    return np.array([number[tuple(colour)] for colour in store.palette.tolist()])
+    return np.array([number.get(tuple(colour), len(colours)) for colour in store.palette.tolist()])
 
 
 def _grown(places: Places, reach: int) -> Places:

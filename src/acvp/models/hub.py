@@ -30,19 +30,21 @@ class Shareable(ModelHubMixin):
         folder = Path(pretrained_model_name_or_path)
         if not folder.is_dir() and (folder.is_absolute() or len(folder.parts) != 2 or folder.parts[0] in (".", "..")):
             raise ConfigError(f"{folder}: no such folder, and no name of a repository (owner/name) either")
-        if not folder.is_dir():
-            folder = Path(snapshot_download(str(pretrained_model_name_or_path), allow_patterns=[*WANTED], **options))
-        return cls._from_folder(folder)
+        if folder.is_dir():
+            return cls._from_folder(folder, folder)
+        folder = Path(snapshot_download(str(pretrained_model_name_or_path), allow_patterns=[*WANTED], **options))
+        return cls._from_folder(folder, folder.parent.parent)  # files of snapshots/REVISION are links into blobs/
 
     @classmethod
-    def _from_folder(cls, folder: Path) -> Self:
+    def _from_folder(cls, folder: Path, within: Path) -> Self:
         from acvp.models.files import predictor_from_files  # see above
 
-        missing = [name for name in WANTED if not (folder / name).is_file()]
-        if missing:
-            raise ConfigError(f"{folder} is no predictor's: {missing[0]} cannot be read")
+        files = {name: folder / name for name in WANTED}
+        for name, file in files.items():
+            if not file.is_file() or not file.resolve().is_relative_to(within.resolve()):
+                raise ConfigError(f"{folder} is no predictor's: {name} cannot be read, or lies outside {within}")
         try:
-            predictor = predictor_from_files({name: (folder / name).read_bytes() for name in WANTED})
+            predictor = predictor_from_files({name: file.read_bytes() for name, file in files.items()})
         except OSError as error:
             raise ConfigError(f"{folder} is no predictor's: {error.filename} cannot be read") from error
         if not isinstance(predictor, cls):

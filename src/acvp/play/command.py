@@ -14,10 +14,8 @@ from acvp.play.session import Session
 
 def play(config: PlayConfig, say: Callable[[str], None]) -> None:
     """Serve the page until interrupted; whatever cannot work is refused before."""
-    try:
-        from acvp.play.limits import OUT_OF_FILES, is_out_of_files
-    except ImportError as error:
-        raise UserError(f"playing needs the extra: pip install 'acvp[play]' ({error})") from error
+    from acvp.play.limits import OUT_OF_FILES, is_out_of_files
+
     try:
         _serve(config, say)
     except OSError as error:

@@ -212,7 +212,7 @@ def _require_onnx() -> None:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise UserError(f"exporting needs the extra: pip install 'acvp[export]' ({error})") from error
+        raise UserError(f"exporting to ONNX needs the extra `export`: pip install 'acvp[export]' ({error})") from error
 
 
 @contextmanager

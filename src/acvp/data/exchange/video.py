@@ -46,8 +46,6 @@ FRAME_RATE = 15
 SUFFIXES = frozenset([".avi", ".flv", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"])
 """What counts as a video in a folder."""
 
-_NO_PYAV = "videos need PyAV, which is not installed: pip install 'acvp[video]'"
-
 
 def read(source: Path) -> dict[str, Source]:
     """What to import from a video with its table of actions, or a folder of them."""
@@ -145,10 +143,8 @@ def _frame_shape(file: Path) -> tuple[int, int, int]:
 
 def _frames(file: Path) -> Generator[Frame, None, None]:
     """(H, W, 3) RGB frames as they are decoded."""
-    try:
-        import av
-    except ImportError as error:
-        raise UserError(_NO_PYAV) from error
+    import av
+
     try:
         # The file is handed over open and no other may be opened: a playlist cannot reach elsewhere.
         with file.open("rb") as opened, av.open(opened, "r", options={"protocol_whitelist": "none"}) as container:
@@ -168,10 +164,8 @@ def _video_stream(file: Path, container: InputContainer) -> VideoStream:
 
 
 def _write_video(file: Path, episode: Episode, advance: Callable[[int], None]) -> None:
-    try:
-        import av
-    except ImportError as error:
-        raise UserError(_NO_PYAV) from error
+    import av
+
     with av.open(str(file), "w", format="matroska") as container:
         stream = container.add_stream("ffv1", rate=FRAME_RATE)
         stream.width, stream.height, stream.pix_fmt = episode.header.width, episode.header.height, "bgr0"

@@ -1,0 +1,40 @@
+"""The Gymnasium ids of acvp in a process that has imported nothing else of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+
+from acvp.envs import ToyGame, register_envs
+from acvp.envs.registration import IMAGINED_ID
+from acvp.envs.toy import TOY_ID, TOY_STEPS
+
+
+def child(code: str) -> str:
+    """Run Python that has imported only Gymnasium, and return what it prints."""
+    code = f"import sys, gymnasium\n{code}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_gymnasium_makes_the_toy_game_by_module_and_id_without_torch() -> None:
+    made = 'env = gymnasium.make("acvp.envs:acvp/Toy-v0"); env.reset(seed=0)'
+    assert child(f"{made}; print(env.spec.max_episode_steps, 'torch' in sys.modules)") == f"{TOY_STEPS} False"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "name"), [("make", "ImaginedEnv"), ("make_vec", "ImaginedVectorEnv")])
+def test_gymnasium_finds_the_imagined_env_by_module_and_id(make: str, name: str) -> None:
+    called = f'try: gymnasium.{make}("acvp.envs:acvp/Imagined-v0")\nexcept TypeError as error: print(error)'
+    assert f"{name}.__init__() missing" in child(called)
+
+
+def test_a_changed_registration_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gymnasium.registry[TOY_ID], "max_episode_steps", 7)
+    imagined = gymnasium.registry[IMAGINED_ID]
+    register_envs()
+    assert gymnasium.registry[TOY_ID].max_episode_steps == 7
+    assert gymnasium.registry[IMAGINED_ID] is imagined
+    assert isinstance(gymnasium.make(TOY_ID).unwrapped, ToyGame)

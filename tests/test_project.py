@@ -1,0 +1,76 @@
+"""Files beside the source agree with it: version, changelog, citation, workflows, hooks."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import acvp
+from acvp.runs import provenance
+from tests import smoke
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+HEADINGS = {"Added", "Changed", "Fixed", "Removed", "Security", "Numbers changed"}
+
+
+def test_the_version_has_one_home() -> None:
+    assert "version" not in PYPROJECT["project"]
+    assert PYPROJECT["project"]["dynamic"] == ["version"]
+    home = ROOT / PYPROJECT["tool"]["hatch"]["version"]["path"]
+    assert re.findall(r'^__version__ = "(.+)"$', home.read_text(), re.MULTILINE) == [acvp.__version__]
+
+
+def test_citation_and_changelog_have_the_version() -> None:
+    assert f"\nversion: {acvp.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    latest, *_ = re.findall(r"^## ([0-9]\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert latest == acvp.__version__
+
+
+def test_results_record_the_version_of_the_source_not_of_old_metadata() -> None:
+    assert provenance()["versions"]["acvp"] == acvp.__version__
+
+
+def test_the_changelog_has_only_the_known_headings() -> None:
+    assert set(re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)) <= HEADINGS
+
+
+def test_workflows_test_the_supported_python_versions() -> None:
+    supported = re.findall(r":: (3\.\d+)", "\n".join(PYPROJECT["project"]["classifiers"]))
+    tested = {
+        v for file in WORKFLOWS for line in re.findall(r"python: \[(.+)\]", file.read_text()) for v in line.split(", ")
+    }
+    assert sorted(version.strip('"') for version in tested) == supported
+
+
+def test_workflows_run_targets_of_the_makefile() -> None:
+    run = {target for file in WORKFLOWS for target in re.findall(r"run: make (\S+)", file.read_text())}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"check", "test", "mutants", "smoke"} <= run <= targets
+
+
+def test_hooks_are_local() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert re.findall(r"repo: (\S+)", hooks) == ["local"]
+    assert re.findall(r"entry: (\S+)", hooks) == [".venv/bin/ruff", ".venv/bin/ruff", ".venv/bin/mypy"]
+
+
+@pytest.mark.parametrize("name", ["results/faults.json", "tests/smoke.py", "benchmarks/data.py", ".github/a.yml"])
+def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: Path) -> None:
+    built = tmp_path / "acvp.whl"
+    for names in (["acvp/cli.py", "acvp-0.2.0.dist-info/METADATA"], ["acvp/cli.py", name]):
+        with zipfile.ZipFile(built, "w") as archive:
+            for member in names:
+                archive.writestr(member, "")
+        if name in names:
+            with pytest.raises(SystemExit, match=f"should not contain .'{name}'"):
+                smoke.check_contents(built)
+        else:
+            smoke.check_contents(built)
+    with pytest.raises(SystemExit, match="too large"):
+        smoke.check_size(built, limit=0)
