@@ -118,6 +118,7 @@ def signaled(arguments: list[str], number: signal.Signals, seconds: float) -> No
     assert_alone(child)
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_a_collection_leaves_no_worker(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "store"
@@ -261,6 +262,7 @@ sys.exit(run_process(command))
 """
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("when", SIGNALS)
 def test_a_signal_is_never_lost_and_never_a_traceback(tmp_path: Path, when: str) -> None:
     act, loading, expected = SIGNALS[when]

@@ -73,6 +73,7 @@ def all_cases(workshop: Path) -> list[tuple[Kind, Leaf, int]]:
     return [(kind, leaf, way) for i, (kind, leaf) in enumerate(fixed) for way in ways[i]]
 
 
+@pytest.mark.slow
 @counted("16 no planted name is imported or opened", quick=QUICK, full=1)
 def test_no_planted_name_is_imported_or_opened(trials: Trials, workshop: Path, outside: Path, tmp_path: Path) -> None:
     cases = all_cases(workshop)

@@ -229,6 +229,7 @@ def test_checkpoints_survive_a_power_loss(trials: Trials, tmp_path: Path) -> Non
     cut_power(trials, tmp_path, save_checkpoints, check_checkpoints, redo="checked")
 
 
+@pytest.mark.slow
 @counted("20 checkpoints survive a kill and then a power loss", quick=12, full=500)
 def test_checkpoints_survive_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, save_checkpoints, check_checkpoints)
@@ -239,6 +240,7 @@ def test_a_recording_survives_a_power_loss(trials: Trials, tmp_path: Path) -> No
     cut_power(trials, tmp_path, record, check_recording, redo="same")
 
 
+@pytest.mark.slow
 @counted("20 a recording survives a kill and then a power loss", quick=12, full=500)
 def test_a_recording_survives_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, record, check_recording)
@@ -254,6 +256,7 @@ def test_logs_survive_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power(trials, tmp_path, write_logs, check_logs, redo="checked")
 
 
+@pytest.mark.slow
 @counted("20 logs survive a kill and then a power loss", quick=14, full=500)
 def test_logs_survive_a_kill_and_then_a_power_loss(trials: Trials, tmp_path: Path) -> None:
     cut_power_after_a_kill(trials, tmp_path, write_logs, check_logs)

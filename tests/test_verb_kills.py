@@ -179,6 +179,7 @@ def kill_during(verb: str, made: Inputs, target: Path, nth: int) -> None:
         assert nth, "it uses nothing"
 
 
+@pytest.mark.slow
 @counted("18 every verb continues after a kill", quick=len(CHEAP), full=10 * len(VERBS))
 def test_verbs_continue_after_a_kill(
     trials: Trials, inputs: Inputs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -224,6 +225,7 @@ gymnasium.register("acvp-tests/Endless-v0", entry_point=Endless)
 """
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_their_parent_in_the_middle_of_an_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals

@@ -48,6 +48,7 @@ def die_at_save(decision: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trainer, "save_checkpoint", save)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop", "kill"), [(0, 2), (0, 120), (80, 82)])
 def test_stops_and_kills_leave_no_trace_in_the_log(
     tmp_path: Path, lines_every_40: None, monkeypatch: pytest.MonkeyPatch, stop: int, kill: int

@@ -18,6 +18,8 @@ from acvp.training.recipe import Phase
 from tests.analysis.games import FIRING_TOY, SIZE
 from tests.training.small import run, small_recipe
 
+pytestmark = pytest.mark.slow
+
 UPDATES = 1500
 
 
@@ -42,7 +44,6 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
 def test_actions_of_one_direction_are_alike_and_opposite_ones_opposed(body: dict[str, Any]) -> None:
     table = body["similarity"]["tables"]["W^a"]
     for kind, opposed in (("as_learned", 0.0), ("centered", -0.2)):

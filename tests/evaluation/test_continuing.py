@@ -44,6 +44,7 @@ def evaluate(run: Path, store: EpisodeStore, out: Path, shown: Shown | None = No
     return body
 
 
+@pytest.mark.slow
 def test_a_stopped_evaluation_measures_only_what_is_missing(
     toy: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def _steps() -> list[int]:
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"seed": 1}, {"horizon": 3}, {"windows": 4}])
 def test_what_another_command_left_is_not_taken(
     toy: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
@@ -107,6 +109,7 @@ def _interrupt(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_predictors_that_name_colors_are_led_by_wrong_pixels(toy: EpisodeStore, tmp_path: Path) -> None:
     ordinary, exact = as_subject("net", small_feedforward(toy)), as_subject("exact", make())
     assert isinstance(exact.predictor, PixelPredictor)

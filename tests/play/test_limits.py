@@ -23,6 +23,8 @@ from tests.faults import PATIENCE
 from tests.play.serving import Client, serve, wait_until
 from tests.play.test_server import get, handshake
 
+pytestmark = pytest.mark.load
+
 SOON = 0.2
 """Seconds: a limit that is over soon, whatever the machine."""
 NEVER = 3600.0

@@ -166,9 +166,11 @@ def test_a_page_plays(port: int) -> None:
         header, frames = page.picture()
         assert player(frames["real"]) == player(frames["dream"])
         page.send("pause", on=True)
-        page.until(lambda facts: facts["paused"])
+        header = page.until(lambda facts: facts["paused"])
+        assert header["steps"] > 0
         page.send("reground")
-        header, frames = page.picture()
+        while header["steps"] > 0:  # a picture from before may still be on its way
+            header, frames = page.picture()
         assert header["wrong"] == 0
         assert np.array_equal(frames["real"], frames["dream"])
         page.send("every_action", steps=1)

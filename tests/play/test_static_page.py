@@ -20,6 +20,8 @@ from tests.play.browsing import View, a_browser
 from tests.play.serving import wait_until
 from tests.play.test_export import small
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

@@ -14,6 +14,8 @@ from acvp.report.page import make_page
 from acvp.report.sources import ReportConfig, read_sources
 from tests.evaluation.runs import make_run
 
+pytestmark = pytest.mark.slow
+
 LOADING = {"src", "href", "srcset", "data", "poster", "action", "background"}
 """Attributes that make a browser fetch something."""
 
@@ -54,7 +56,6 @@ def read(file: Path) -> Addresses:
     return page
 
 
-@pytest.mark.slow
 def test_the_page_has_everything_and_loads_nothing(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     results = runs[0].parent / "results"
     assert main(["report", "--runs", *map(str, runs), "--results", str(results)]) == 0

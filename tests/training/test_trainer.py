@@ -79,6 +79,7 @@ def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], m
     assert learned[model]["error"] < bound * learned[model]["copy-last-frame"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["feedforward", "recurrent", "mlp"])
 def test_actions_tell(learned: dict[str, dict[str, float]], model: str) -> None:
     assert learned[model]["error"] < 0.75 * learned["no-action"]["error"]
