@@ -20,12 +20,10 @@ import tyro
 from rich.console import Console
 
 from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
-from acvp.agents.averages import averaged
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.curve import NUMBERS_NAME, PICTURE_NAME
-from acvp.agents.play import Scores, play_games
-from acvp.agents.references import EVALUATION_STEPS, References, described, play_references
-from acvp.agents.session import train_agent
+from acvp.agents.log import NUMBERS_NAME, PICTURE_NAME
+from acvp.agents.play import EVALUATION_STEPS, References, Scores, averaged, described, play_games, play_references
+from acvp.agents.run import train_agent
 from acvp.envs import make_game
 from benchmarks.provenance import RESULTS, write_results
 

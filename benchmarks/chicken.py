@@ -88,15 +88,15 @@ def row_of(game: Game) -> float:
 @torch.inference_mode()
 def wrong_pixels(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[np.int64]) -> dict[int, int]:
     """Return how many pixels of the chicken's columns are wrong, by the number of the predicted frame."""
-    context, normaliser = predictor.context, predictor.normaliser
+    context, normalizer = predictor.context, predictor.normalizer
     found: dict[int, int] = {}
     firsts = range(context + STUNNED, len(frames) - TARGETS, TARGETS)
     for chosen in (firsts[k : k + BATCH] for k in range(0, len(firsts), BATCH)):
         seen = np.stack([frames[first - context : first + TARGETS] for first in chosen])
         acted = np.stack([actions[first - context : first + TARGETS - 1] for first in chosen])
-        window = normaliser.to_float(torch.from_numpy(seen))
+        window = normalizer.to_float(torch.from_numpy(seen))
         predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, feed_back=False).frames
-        differ = (normaliser.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., ROAD, COLUMNS].sum((2, 3))
+        differ = (normalizer.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., ROAD, COLUMNS].sum((2, 3))
         for first, counts in zip(chosen, differ.tolist(), strict=True):
             found.update({first + k: count for k, count in enumerate(counts)})
     return found

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from acvp.control.exploration import informed_by_model
-from acvp.control.memory import KernelConfig, paper_kernel
-from acvp.control.viewing import agent_view
+from acvp.agents.observations import agent_view
+from acvp.control.informed import informed_by_model
+from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.policies import sticky_random_policy
 from acvp.envs import make_game
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor, keep_freed_memory
@@ -78,9 +78,9 @@ class Plain:
     @torch.inference_mode()
     def _predict(self, action: int) -> Pixels:
         given = torch.from_numpy(np.stack(self.frames[-self.predictor.context :])[None, ..., None])
-        state = self.predictor.observe(self.predictor.normaliser.to_float(given))
+        state = self.predictor.observe(self.predictor.normalizer.to_float(given))
         frame, _ = self.predictor.predict(state, torch.tensor([action]))
-        return self.predictor.normaliser.to_uint8(frame).numpy()[0, ..., 0]
+        return self.predictor.normalizer.to_uint8(frame).numpy()[0, ..., 0]
 
     def _visits(self, candidate: Pixels) -> float:
         x, total = candidate.astype(np.float64), 0.0
@@ -96,7 +96,7 @@ def main() -> None:
     keep_freed_memory()
     body: dict[str, Any] = {
         "what": f"informed decisions per second, gray 84×84 network, {torch.get_num_threads()} threads; {TURNS} turns "
-        f"of {TURN} decisions for each; best turn, and the median over turns of the ratio of two neighbours",
+        f"of {TURN} decisions for each; best turn, and the median over turns of the ratio of two neighbors",
         "games": {game: measure(game) for game in GAMES},
     }
     print(body)
@@ -142,7 +142,7 @@ def record(name: str) -> tuple[Pixels, Predictor, KernelConfig]:
     seen = agent_view(np.stack(frames))
     config = FeedforwardConfig.gray_84x84(actions=len(about.action_meanings))
     predictor = build_predictor(config, torch.Generator().manual_seed(SEED)).eval()
-    predictor.normaliser.set_mean(seen.mean(0, dtype=np.float64).astype(np.float32)[..., None])
+    predictor.normalizer.set_mean(seen.mean(0, dtype=np.float64).astype(np.float32)[..., None])
     predictor.about = about
     return seen, predictor, paper_kernel(about.env_id)
 

@@ -22,7 +22,7 @@ from PIL import Image
 
 from acvp.data.collect import CollectConfig, collect, make_player
 from acvp.data.episode import Episode
-from acvp.data.exchange import export_store
+from acvp.data.formats import export_store
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB
@@ -85,7 +85,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     return {
         "frames": store.frames,
         "episodes": len(store),
-        "colours": None if store.palette is None else len(store.palette),
+        "colors": None if store.palette is None else len(store.palette),
         "bytes a frame": round(store.size / store.frames, 1),
         "episodes replayed bit for bit": f"{differences.count(None)} of {len(store)}",
         "replays": not any(differences),

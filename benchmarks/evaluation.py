@@ -18,12 +18,11 @@ import numpy as np
 import torch
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.mean import mean_frame
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
+from acvp.data.views import GRAY_84, mean_frame
 from acvp.data.windows import Window, Windows
-from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.run import evaluate_runs
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
 from benchmarks.provenance import write_results
 
@@ -51,7 +50,7 @@ def main() -> None:
 def gray_predictor(store: EpisodeStore) -> Predictor:
     """The gray network with random weights: its speed does not depend on them."""
     predictor = build_predictor(FeedforwardConfig.gray_84x84(actions=store.action_count)).eval()
-    predictor.normaliser.set_mean(torch.from_numpy(mean_frame(store, GRAY_84)))
+    predictor.normalizer.set_mean(torch.from_numpy(mean_frame(store, GRAY_84)))
     predictor.about = About(env_id=store.info.env_id, view="gray84", action_meanings=store.info.action_meanings)
     return predictor
 
@@ -82,7 +81,7 @@ def bare_passes(predictor: Predictor, given: Windows, count: int) -> None:
     numbers = np.random.default_rng(SEED).integers(len(given), size=count)
     for first in range(0, count, BATCH):
         frames = torch.from_numpy(given.batch(numbers[first : first + BATCH]).frames)
-        state = predictor.observe(predictor.normaliser.to_float(frames))
+        state = predictor.observe(predictor.normalizer.to_float(frames))
         for step in range(HORIZON):
             _, state = predictor.predict(state, torch.full((len(frames),), step % predictor.actions))
 

@@ -23,22 +23,22 @@ from rich.console import Console
 from torch import Tensor, nn
 
 import acvp
-from acvp.agents.policy import load_any_policy
+from acvp.agents.agent import load_any_policy
+from acvp.console import stages
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import Player, sticky_random_policy
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.branching import counterfactual_runs
-from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
+from acvp.evaluation.counterfactual import counterfactual_runs
+from acvp.evaluation.run import evaluate_runs
 from acvp.models import FeedforwardConfig, Predictions, build_predictor
 from acvp.models.transform import ENCODED_BOUND
-from acvp.presets import make_recipe
-from acvp.progress import stages
 from acvp.runs import machine
-from acvp.training.batches import DeviceBatch
 from acvp.training.config import TrainConfig
+from acvp.training.data import DeviceBatch
+from acvp.training.presets import make_recipe
 from acvp.training.recipe import Recipe
-from acvp.training.session import train
+from acvp.training.run import train
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import RESULTS, commit
 
@@ -137,14 +137,14 @@ TRIALS: dict[str, Trial] = {
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
     "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
-    "averaged weights": Trial(patches={"acvp.training.session.Trainer": AveragingTrainer}),
+    "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
     "moving pixels ×10": Trial(patches={"acvp.training.trainer.objective": weighted_objective}),
     "moving pixels ×10, batch 8": Trial(
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),
         patches={"acvp.training.trainer.objective": weighted_objective},
     ),
-    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[arg-type]
-    "start: W^a shared only": Trial(patches={"acvp.training.session.build_predictor": shared_action_only}),
+    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[type-var]
+    "start: W^a shared only": Trial(patches={"acvp.training.run.build_predictor": shared_action_only}),
 }
 
 

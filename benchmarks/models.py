@@ -19,8 +19,7 @@ from torch.nn import functional
 
 from acvp.models import FeedforwardConfig, Predictor, RecurrentConfig, build_predictor, squared_error_loss, unroll
 from acvp.models.acceleration import keep_freed_memory
-from acvp.models.deconvolution import sub_pixel_deconvolution
-from acvp.models.layers import Pair
+from acvp.models.encoder_decoder import Pair, sub_pixel_deconvolution
 from acvp.runs import peak_memory_bytes
 from benchmarks.provenance import write_results
 
@@ -173,7 +172,7 @@ def make_step(case: Case, who: str, seed: int) -> Callable[[], Tensor]:
     predictor = build_predictor(config_of(case), generator)
     times = predictor.context + case.predict
     pixels = torch.randint(0, 256, (case.batch, times, 210, 160, 3), generator=generator).to(torch.uint8)
-    frames = predictor.normaliser.to_float(pixels)  # (B, T, C, H, W), channels last in memory
+    frames = predictor.normalizer.to_float(pixels)  # (B, T, C, H, W), channels last in memory
     actions = torch.randint(0, ACTIONS, (case.batch, times - 1), generator=generator)
     if who == "ours":
         return _ours(case, predictor, frames, actions)

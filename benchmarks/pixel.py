@@ -17,15 +17,16 @@ import tyro
 from rich.console import Console
 
 import acvp
+from acvp.console import counting, stages
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.command import evaluate_runs
 from acvp.evaluation.config import EvaluateConfig
-from acvp.models import PixelConfig, Predictor, predictor_files
-from acvp.presets import make_recipe
-from acvp.progress import counting, stages
+from acvp.evaluation.run import evaluate_runs
+from acvp.models import Predictor, predictor_files
+from acvp.pixel import PixelConfig
 from acvp.training.config import TrainConfig
-from acvp.training.session import train
+from acvp.training.presets import make_recipe
+from acvp.training.run import train
 from benchmarks.provenance import RESULTS
 
 GAMES = ("freeway", "seaquest", "space_invaders", "qbert", "ms_pacman")
@@ -71,7 +72,7 @@ class PretrainConfig:
     cards_only: bool = False
     """Only write the cards of the packaged predictors again, from the results in results/pixel."""
     beside_paper: bool = False
-    """Whether to train the paper's feedforward network in colour on the same frames for as long, and compare."""
+    """Whether to train the paper's feedforward network in color on the same frames for as long, and compare."""
 
 
 def main(config: PretrainConfig) -> None:

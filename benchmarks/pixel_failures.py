@@ -20,13 +20,12 @@ from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
 import acvp
+from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window
-from acvp.evaluation.places import choose_places
-from acvp.evaluation.subjects import Subject
-from acvp.evaluation.truth import TrueWindows
-from acvp.progress import counting
+from acvp.evaluation.models import Subject
+from acvp.evaluation.windows import TrueWindows, choose_places
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
 
@@ -129,7 +128,7 @@ def measured(futures: Futures) -> dict[str, Any]:
 
 
 def commonest(frames: Pictures) -> Pictures:
-    """The colour that each pixel has most often in frames (windows, steps, H, W, 3): what is not a thing."""
+    """The color that each pixel has most often in frames (windows, steps, H, W, 3): what is not a thing."""
     codes = (frames.reshape(-1, *frames.shape[2:]).astype(np.uint32) * np.array([65536, 256, 1], np.uint32)).sum(-1)
     counts = {code: (codes == code).sum(0) for code in np.unique(codes)}
     names = np.array(list(counts))

@@ -47,7 +47,7 @@ def main() -> None:
 def measure(game: str, batch: int) -> dict[str, Any]:
     """One game's predictor, one batch size."""
     predictor = acvp.load(game)
-    state = predictor.observe(predictor.normaliser.to_float(real_frames(game, predictor, batch)))
+    state = predictor.observe(predictor.normalizer.to_float(real_frames(game, predictor, batch)))
     actions = torch.randint(predictor.actions, (STEPS, batch), generator=torch.Generator().manual_seed(SEED))
     with FlopCounterMode(display=False) as counter:
         predictor.predict(state, actions[0])

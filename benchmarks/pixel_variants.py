@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models import PixelConfig, PixelPredictor
-from acvp.models.layers import linear
-from acvp.models.options_loss import NO_PIXEL
-from acvp.models.pixel import PixelState
+from acvp.models.encoder_decoder import linear
 from acvp.models.transform import Outcome
+from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.loss import NO_PIXEL
+from acvp.pixel.predictor import PixelState
 
 
 class RecurrentMemory(PixelPredictor):
@@ -63,10 +63,10 @@ class RecurrentMemory(PixelPredictor):
         return torch.stack(states, 1)
 
 
-class RareColours(PixelPredictor):
-    """A cell counts the more, the rarer the rarest colour is that it shows before or after: small objects do more.
+class RareColors(PixelPredictor):
+    """A cell counts the more, the rarer the rarest color is that it shows before or after: small objects do more.
 
-    A colour of share f of the targets' pixels weighs (f_max / f)^(1/4), at most 8 times what the commonest one does.
+    A color of share f of the targets' pixels weighs (f_max / f)^(1/4), at most 8 times what the commonest one does.
     """
 
     MOST = 8.0
@@ -74,11 +74,11 @@ class RareColours(PixelPredictor):
     def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         row, cell, weight = super()._counted(state, target)
         counts = torch.bincount(target.flatten(), minlength=len(self.pixel_config.palette)).float()
-        of_colour = (counts.max() / counts.clamp(min=1)).pow(0.25).clamp(max=self.MOST)
-        of_colour = torch.cat((of_colour, torch.ones(1, device=of_colour.device)))  # the last: no pixel
+        of_color = (counts.max() / counts.clamp(min=1)).pow(0.25).clamp(max=self.MOST)
+        of_color = torch.cat((of_color, torch.ones(1, device=of_color.device)))  # the last: no pixel
         shown = [self._class_cells(each)[row, cell] for each in (state.classes[:, 1], target)]
         rarest = torch.cat(shown, 1).masked_fill(torch.cat(shown, 1) == NO_PIXEL, len(counts))
-        return row, cell, weight * of_colour[rarest].amax(1)
+        return row, cell, weight * of_color[rarest].amax(1)
 
 
 class ChangesAlone(PixelPredictor):
@@ -102,7 +102,7 @@ class LatelyChanged(PixelPredictor):
 
 VARIANTS: dict[str, type[PixelPredictor]] = {
     "pixel, recurrent memory": RecurrentMemory,
-    "pixel, rare colours count more": RareColours,
+    "pixel, rare colors count more": RareColors,
     "pixel, still cells all alike": ChangesAlone,
     "pixel, unusual where lately changed": LatelyChanged,
 }

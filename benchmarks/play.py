@@ -29,7 +29,7 @@ import psutil
 import tyro
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from acvp.cli import main as acvp
+from acvp.cli.main import main as acvp
 from benchmarks.provenance import write_results
 
 SEED, FPS = 0, 15
@@ -156,7 +156,7 @@ def served(options: Options, *more: str) -> Iterator[tuple[psutil.Process, str]]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "acvp.cli", "play", "--no-browser", "--port", str(port), *chosen(options), *more]
+    command = [sys.executable, "-m", "acvp", "play", "--no-browser", "--port", str(port), *chosen(options), *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

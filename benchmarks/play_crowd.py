@@ -1,7 +1,7 @@
 """make bench-crowd: many pages at once, and bad ones among them; writes results/play_crowd.json.
 
 Pages without a browser: they read, confirm and hold a key, as the real one does. First one page plays alone, turn about
-with a neighbour that floods and sends garbage: what it keeps of its rate is the ratio. Then several pages play side by
+with a neighbor that floods and sends garbage: what it keeps of its rate is the ratio. Then several pages play side by
 side for a long time (`--minutes 60`), and memory, threads and open files of the server are compared with those at
 the beginning.
 """
@@ -187,7 +187,7 @@ def complain(body: dict[str, Any]) -> None:
     if min(body["side by side"]["pictures a second"]) < LEAST_RATE:
         raise SystemExit(f"a page had fewer than {LEAST_RATE:.1f} pictures a second")
     if body["beside a bad page"]["kept"] < LEAST_KEPT:
-        raise SystemExit(f"a bad page leaves its neighbour less than {LEAST_KEPT} of its rate")
+        raise SystemExit(f"a bad page leaves its neighbor less than {LEAST_KEPT} of its rate")
     if memory["end"] - memory["settled"] > GROWTH_LIMIT:
         raise SystemExit(f"memory grew from {memory['settled']} to {memory['end']} MB")
     if any(end > begin for begin, end in zip(held["begin"], held["end"], strict=True)):

@@ -20,13 +20,14 @@ from unittest.mock import patch
 import torch
 
 from acvp.data.store import EpisodeStore
-from acvp.models import FeedforwardConfig, PixelConfig, RecurrentConfig
-from acvp.presets import make_recipe
+from acvp.models import FeedforwardConfig, RecurrentConfig
+from acvp.pixel import PixelConfig
 from acvp.runs import machine
 from acvp.training.config import TrainConfig
-from acvp.training.optimisers import OptimiserConfig
+from acvp.training.optimizers import OptimizerConfig
+from acvp.training.presets import make_recipe
 from acvp.training.recipe import Recipe
-from acvp.training.session import train
+from acvp.training.run import train
 from benchmarks.pixel_variants import VARIANTS
 from benchmarks.provenance import RESULTS, commit
 
@@ -58,9 +59,9 @@ def started(recipe: Recipe, start: Literal["paper", "shared"]) -> Recipe:
 
 
 def pixel(
-    recipe: Recipe, *, optimiser: OptimiserConfig | None = None, lr: float | None = None, **network: Any
+    recipe: Recipe, *, optimizer: OptimizerConfig | None = None, lr: float | None = None, **network: Any
 ) -> Recipe:
-    """The pixel-exact predictor, its network, learning rate or optimiser changed."""
+    """The pixel-exact predictor, its network, learning rate or optimizer changed."""
     assert isinstance(recipe.predictor, PixelConfig)
     predictor = replace(recipe.predictor, **network)
     phase = replace(recipe.phases[0], lr=lr or recipe.phases[0].lr, context=predictor.context)
@@ -68,7 +69,7 @@ def pixel(
         recipe,
         predictor=predictor,
         phases=(phase,),
-        optimiser=optimiser or recipe.optimiser,
+        optimizer=optimizer or recipe.optimizer,
         evaluate_every=10**6,
     )
 
@@ -83,10 +84,10 @@ def then_fed_back(recipe: Recipe, *, share: float, **changes: Any) -> Recipe:
 
 PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel": pixel,
-    "pixel, AdamW 2e-3": lambda r: pixel(r, optimiser=OptimiserConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
+    "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
-    "pixel, no recolours": lambda r: pixel(r, recolours=()),
+    "pixel, no recolors": lambda r: pixel(r, recolors=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
@@ -105,7 +106,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, two scales": lambda r: pixel(r, channels=(32, 48), blocks=(1, 2)),
     "pixel, every still cell": lambda r: pixel(r, still=1),
     "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
-    "pixel, any colour anywhere": lambda r: pixel(r, by_place=False),
+    "pixel, any color anywhere": lambda r: pixel(r, by_place=False),
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
     "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
     "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
@@ -139,7 +140,7 @@ TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "Adam 3e-4 then 5-step 1e-4": lambda r: two_phases(r, 1 / 3, {"lr": 3e-4}, {"lr": 1e-4, "predict": 5}),
     "Adam 3e-4 then 10-step 1e-4": lambda r: two_phases(r, 1 / 2, {"lr": 3e-4}, {"lr": 1e-4, "predict": 10}),
     "Graves RMSProp 1e-4, 1-step": lambda r: replace(
-        one_step(r, lr=1e-4), optimiser=OptimiserConfig(kind="graves-rmsprop")
+        one_step(r, lr=1e-4), optimizer=OptimizerConfig(kind="graves-rmsprop")
     ),
 }
 
@@ -191,7 +192,7 @@ def building(name: str) -> AbstractContextManager[Any]:
     """Let training build the predictor of a trial that is not part of acvp; any other as ever."""
     if name not in VARIANTS:
         return nullcontext()
-    return patch("acvp.training.session.build_predictor", VARIANTS[name])
+    return patch("acvp.training.run.build_predictor", VARIANTS[name])
 
 
 def _total(recipe: Recipe) -> float:

@@ -18,9 +18,9 @@ from typing import Any
 import tyro
 
 from acvp.agents.agent import PRETRAINED, load_agent
-from acvp.agents.play import HeldAction
-from acvp.agents.references import (
+from acvp.agents.play import (
     EVALUATION_STEPS,
+    HeldAction,
     References,
     best_constant,
     described,
@@ -29,10 +29,9 @@ from acvp.agents.references import (
     pooled,
 )
 from acvp.control.figures import control_figure, learning_figure
-from acvp.control.predicted_play import play
-from acvp.control.sight import NoSight
+from acvp.control.predicted_play import NoSight, play
 from acvp.envs import Game, make_game
-from acvp.evaluation.plots import image
+from acvp.evaluation.figures import image
 from acvp.runs import machine
 from benchmarks.agents import AT_ONCE, EPSILON, AgentsConfig
 from benchmarks.provenance import RESULTS, commit

@@ -20,17 +20,16 @@ from rich.console import Console
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.models import build_predictor
-from acvp.presets import make_recipe
+from acvp.exits import StopRequest
+from acvp.models import build_predictor, kind_of
 from acvp.runs import RunFolder
-from acvp.stopping import StopRequest
-from acvp.training.batches import TrainingData, to_device
 from acvp.training.config import ModelName, TrainConfig
-from acvp.training.curriculum import Phase
-from acvp.training.display import Display
-from acvp.training.engine import make_fabric
-from acvp.training.optimisers import make_optimiser
-from acvp.training.recipe import Recipe
+from acvp.training.data import TrainingData, to_device
+from acvp.training.devices import make_fabric
+from acvp.training.log import Display
+from acvp.training.optimizers import make_optimizer
+from acvp.training.presets import make_recipe
+from acvp.training.recipe import Phase, Recipe
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import write_results
 
@@ -61,7 +60,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
     recipe = make_recipe(config, store)
     data = TrainingData(store, replace(recipe, windows=1, horizons=(1,)))
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(SEED))
-    predictor.normaliser.set_mean(data.mean())
+    predictor.normalizer.set_mean(data.mean())
     quiet = Display(Console(file=sys.stderr), len(recipe.phases), speaks=False)
     trainer = Trainer(
         fabric, predictor, recipe, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
@@ -76,7 +75,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
 def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]:
     """Train through some steps of a phase and return their times."""
     steps, waited = STEPS[recipe.name], 0.0
-    optimiser = make_optimiser(recipe.optimiser, trainer.predictor)
+    optimizer = make_optimizer(recipe.optimizer, trainer.predictor)
     stream: Generator[Any] = trainer.data.batches(phase, 0, rank=0, world_size=1, threads=trainer.options.threads)
     with closing(stream) as batches:
         for step in range(WARM_UP + steps):
@@ -85,11 +84,11 @@ def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]
             asked = time.monotonic()
             batch = next(batches)
             waited += time.monotonic() - asked
-            trainer.update(phase, optimiser, to_device(batch, trainer.predictor.normaliser))
+            trainer.update(phase, optimizer, to_device(batch, trainer.predictor.normalizer))
         seconds = time.monotonic() - began
     return {
         "preset": recipe.name,
-        "model": recipe.predictor.kind,
+        "model": kind_of(recipe.predictor),
         "view": recipe.view,
         "predicted steps": phase.predict,
         "batch": phase.batch_size,

@@ -14,4 +14,4 @@ settings.load_profile("acvp")
 @pytest.fixture(autouse=True)
 def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take longer than the half minute after which a command reports its progress."""
-    monkeypatch.setattr("acvp.progress.LINE_SECONDS", inf)
+    monkeypatch.setattr("acvp.console.LINE_SECONDS", inf)

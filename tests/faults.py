@@ -28,7 +28,7 @@ import numpy.typing as npt
 from filelock import FileLock
 from gymnasium import spaces
 
-import acvp.cli
+import acvp.cli.main
 from acvp import durable
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
@@ -309,7 +309,7 @@ def main(arguments: list[str]) -> int:
     elif verb == "hold":
         hold(Path(arguments[2]))
     else:
-        return acvp.cli.main(arguments[1:])
+        return acvp.cli.main.main(arguments[1:])
     return 0
 
 

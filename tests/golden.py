@@ -80,7 +80,7 @@ NUMBERS = {
     "explore": "explore/explore.json",
 }
 """Files whose numbers are compared."""
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {"centered": "centred"}
 """Keys of those files that have changed since the record was made → the key in the record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from acvp.agents import session as agent_session
-from acvp.agents import settings as agent_presets
-from acvp.cli import main
+from acvp.agents import presets as agent_presets
+from acvp.agents import run as agent_session
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.exchange import export_store
+from acvp.data.formats import export_store
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
-from acvp.play.command import session_maker
 from acvp.play.config import PlayConfig
+from acvp.play.run import session_maker
 from acvp.report import page as report_page
 from tests.agents import short_runs
 from tests.agents.small import tiny_agent

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from acvp.cli import main
-from acvp.data.part import parse, serialize
+from acvp.cli.main import main
+from acvp.data.episode import parse, serialize
 from acvp.data.store import IndexEntry, parse_entry
 from acvp.durable import seal, unseal
 from acvp.envs import SavedState, make_game
 from acvp.errors import UserError
-from acvp.models.files import config_file
+from acvp.models.artifact import config_file
 
 EVIL = "acvp_evil_module"
 SECRET = b"the-secret-of-somebody-else"

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from acvp import __version__
-from acvp.cli import main
+from acvp.cli.main import main
+from acvp.console import stages
 from acvp.data.store import EpisodeStore
-from acvp.progress import stages
 from tests.data.answers import answer_store
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "acvp.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "acvp", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -122,14 +122,14 @@ def test_help_teaches() -> None:
 
 
 def test_recording_does_not_import_torch() -> None:
-    code = "import sys, acvp.cli; sys.exit('torch' in sys.modules)"
+    code = "import sys, acvp.cli.main; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_progress_is_written_where_there_is_no_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("acvp.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("acvp.console.LINE_SECONDS", 0.0)
     assert main(["collect", "--env-id", "acvp/Toy-v0", "--frames", "300", "--out", str(tmp_path / "s")]) == 0
     assert main(["data", "verify", str(tmp_path / "s")]) == 0
     told = capsys.readouterr().err
@@ -140,9 +140,9 @@ def test_progress_is_written_where_there_is_no_terminal(
 def test_short_stages_do_not_put_off_the_next_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("acvp.progress.LINE_SECONDS", 30.0)
+    monkeypatch.setattr("acvp.console.LINE_SECONDS", 30.0)
     now = iter(range(0, 100, 20))  # seconds: of the start, and of each report and line
-    monkeypatch.setattr("acvp.progress.time", SimpleNamespace(monotonic=lambda: float(next(now))))
+    monkeypatch.setattr("acvp.console.time", SimpleNamespace(monotonic=lambda: float(next(now))))
     with stages() as stage:
         stage("one")(1, 9)
         stage("two")(2, 9)

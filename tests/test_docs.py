@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 import torch
 
-import acvp.cli
+import acvp.cli.main
 import acvp.models
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
@@ -150,7 +150,7 @@ def test_the_command_line_accepts_every_command(command: str, monkeypatch: pytes
         parsed.append(config)
         return 0
 
-    monkeypatch.setattr(acvp.cli, "RUN", dict.fromkeys(acvp.cli.RUN, parse_only))
+    monkeypatch.setattr(acvp.cli.main, "RUN", dict.fromkeys(acvp.cli.main.RUN, parse_only))
     assert main(shlex.split(command)[1:]) == 0
     assert len(parsed) == 1
 

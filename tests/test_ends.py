@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp import __version__, ends
-from acvp.cli import main
+from acvp import __version__
+from acvp import exits as ends
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.errors import UserError
 from tests.commands import PATIENCE, VERBS, assert_alone, assert_ended, commands, start
@@ -91,7 +92,7 @@ def test_ctrl_c_at_any_moment(tmp_path: Path, made: Made, trials: Trials) -> Non
     def interrupt(i: int, rng: np.random.Generator) -> None:
         verb, moment = verb_of(trials, made, i), i // len(VERBS)
         seconds = made.undisturbed(verb, tmp_path / f"first{i}")[0] if moment else 0.0
-        signalled(made.arguments(verb, tmp_path / str(i)), signal.SIGINT, seconds * moment / MOMENTS)
+        signaled(made.arguments(verb, tmp_path / str(i)), signal.SIGINT, seconds * moment / MOMENTS)
 
     trials.run(interrupt)
 
@@ -101,12 +102,12 @@ def test_sigterm_at_any_moment(tmp_path: Path, made: Made, trials: Trials) -> No
     def terminate(i: int, rng: np.random.Generator) -> None:
         verb = verb_of(trials, made, i)
         seconds = made.undisturbed(verb, tmp_path / f"first{i}")[0] * rng.uniform() if trials.full else 0.0
-        signalled(made.arguments(verb, tmp_path / str(i)), signal.SIGTERM, seconds)
+        signaled(made.arguments(verb, tmp_path / str(i)), signal.SIGTERM, seconds)
 
     trials.run(terminate)
 
 
-def signalled(arguments: list[str], number: signal.Signals, seconds: float) -> None:
+def signaled(arguments: list[str], number: signal.Signals, seconds: float) -> None:
     """Start a command, send it a signal so much later, and check its end."""
     child = start(arguments)
     child.wait_until_ready()
@@ -239,7 +240,7 @@ SIGNALS = {
 
 PROGRAM = """
 import atexit, os, signal, sys, time
-from acvp.ends import handler, run_process
+from acvp.exits import handler, run_process
 def kill(): os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01)
 def wait():
     for _ in range(6000): time.sleep(0.01)

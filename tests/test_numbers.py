@@ -15,10 +15,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from acvp.cli import RUN, main
+from acvp.cli.main import RUN, main
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.exchange import export_store, import_store
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.formats import export_store, import_store
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from tests.data.answers import answer_store

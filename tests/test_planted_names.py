@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.durable import DiskError, append_line, seal, unseal
 from tests.faults import Trials, counted
 from tests.planted_kinds import FILES, KINDS, STORE_VERBS, import_from, make_workshop, shorten

@@ -21,8 +21,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import append_line, finished_lines
-from acvp.result_cache import ResultCache
-from acvp.runs import RunFolder
+from acvp.runs import ResultCache, RunFolder
 from tests.data.answers import INFO, answer_episode, read_answer
 from tests.faults import TELLING_ID, Trials, assert_nothing_wrong, contents, counted
 from tests.power import FATES, Call, Disk, KilledError, Recorder

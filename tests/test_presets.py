@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acvp import presets
-from acvp.data.motions import Motions
 from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
-from acvp.models.stack import stack_sizes
-from acvp.presets import PRESETS, derived_stack, make_recipe, network
+from acvp.models.encoder_decoder import stack_sizes
+from acvp.pixel.statistics import Motions
+from acvp.training import presets
 from acvp.training.config import ModelName, PresetName, TrainConfig
+from acvp.training.presets import PRESETS, derived_stack, make_recipe, network
 
 MODELS, NAMES = get_args(ModelName), get_args(PresetName)
 
@@ -50,7 +50,7 @@ def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         presets, "motions_of", lambda store, cell, **options: Motions(((0, 0), (cell - 1, 0)), ((0, 1),))
     )
-    monkeypatch.setattr(presets, "recolours_of", lambda store: {})
+    monkeypatch.setattr(presets, "recolors_of", lambda store: {})
 
 
 def parameters(config: Any) -> int:
@@ -82,7 +82,7 @@ def test_every_combination_makes_a_network(model: str, preset: str, view: str, s
 def test_the_papers_recipe_is_the_papers() -> None:
     made = recipe(model="recurrent", preset="paper")
     assert parameters(made.predictor) == 90_740_547
-    assert made.optimiser.kind == "graves-rmsprop"
+    assert made.optimizer.kind == "graves-rmsprop"
     assert [phase.decay for phase in made.phases] == [0.9] * 3
     assert parameters(recipe(model="feedforward", preset="paper").predictor) == 57_214_787
 
@@ -97,7 +97,7 @@ def test_gray_frames_have_one_phase_of_1_step_prediction(preset: str) -> None:
 
 def test_the_authors_recipe_is_adam_with_double_bias_rate() -> None:
     made = recipe(preset="authors")
-    assert (made.optimiser.kind, made.optimiser.bias_rate) == ("adam", 2.0)
+    assert (made.optimizer.kind, made.optimizer.bias_rate) == ("adam", 2.0)
     assert [phase.decay for phase in made.phases] == [1.0] * 3
 
 
@@ -138,7 +138,7 @@ def test_a_derived_network_predicts_frames_of_its_size() -> None:
     assert predicted.frames.shape == (1, 1, 3, 37, 50)
 
 
-def test_colours_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a predictor may name must not come from the episodes it is tested on."""
 
     class Part(OnlyKnown):
@@ -148,7 +148,7 @@ def test_colours_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch)
     assert recipe((24, 24, 3), model="pixel", preset="cpu").predictor.palette == ((0, 0, 0), (200, 10, 10))
 
 
-def test_colours_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presets, "recolours_of", lambda store: {(200, 10, 10): (10, 200, 10)})
-    assert recipe(model="pixel", preset="cpu").predictor.recolours == (0, 2, 2)
-    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.recolours == ()
+def test_colors_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presets, "recolors_of", lambda store: {(200, 10, 10): (10, 200, 10)})
+    assert recipe(model="pixel", preset="cpu").predictor.recolors == (0, 2, 2)
+    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.recolors == ()

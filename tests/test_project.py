@@ -63,7 +63,7 @@ def test_hooks_are_local() -> None:
 @pytest.mark.parametrize("name", ["results/faults.json", "tests/smoke.py", "benchmarks/data.py", ".github/a.yml"])
 def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: Path) -> None:
     built = tmp_path / "acvp.whl"
-    for names in (["acvp/cli.py", "acvp-0.2.0.dist-info/METADATA"], ["acvp/cli.py", name]):
+    for names in (["acvp/cli/main.py", "acvp-0.2.0.dist-info/METADATA"], ["acvp/cli/main.py", name]):
         with zipfile.ZipFile(built, "w") as archive:
             for member in names:
                 archive.writestr(member, "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from acvp.errors import UserError
-from acvp.result_cache import ResultCache
+from acvp.runs import ResultCache
 
 
 def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 from rich.progress import Progress
 from rich.table import Column, Table
 
-from acvp import cli, progress
-from acvp.cli import main
+from acvp import console as progress
+from acvp.cli import main as cli
+from acvp.cli.main import main
+from acvp.console import PlainColumn, PlainConsole, visible
 from acvp.data.store import StoreInfo
 from acvp.data.writer import open_writer
 from acvp.evaluation.tables import TextTable
-from acvp.terminal import PlainColumn, PlainConsole, visible
 from tests.data.answers import answer_episode
 
 NAMES = {
@@ -74,7 +75,7 @@ def test_all_that_prints_is_plain() -> None:
     """Two consoles, and no other way to print in the package."""
     assert all(isinstance(console, PlainConsole) for console in (progress.out, progress.err))
     for file in Path(cli.__file__).parent.rglob("*.py"):
-        if file.name != "terminal.py":
+        if file.name != "console.py":
             source = file.read_text()
             assert not re.search(r"(?<!Plain)Console\(|(?<![\w.])print\(|TextColumn\(|markup=|\[/\]", source), file
 

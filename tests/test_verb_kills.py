@@ -16,9 +16,9 @@ import numpy as np
 import psutil
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.exchange import export_store
+from acvp.data.formats import export_store
 from acvp.data.store import EpisodeStore
 from tests.agents.small import tiny_agent
 from tests.agents.test_sb3 import save_zip

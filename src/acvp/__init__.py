@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acvp.data.store import EpisodeStore as EpisodeStore
+    from acvp.models.load import load as load
     from acvp.models.rollout import rollout as rollout
-    from acvp.training.predictors import load as load
 
 __version__ = "0.2.0"
 __all__ = ["EpisodeStore", "__version__", "load", "rollout"]
 
-_HOMES = {"EpisodeStore": "acvp.data.store", "load": "acvp.training.predictors", "rollout": "acvp.models.rollout"}
+_HOMES = {"EpisodeStore": "acvp.data.store", "load": "acvp.models.load", "rollout": "acvp.models.rollout"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from acvp.ends import run_process
+from acvp.exits import run_process
 
 
 def main() -> int:
@@ -13,7 +13,7 @@ def main() -> int:
 
 
 def _command() -> int:
-    from acvp.cli import main
+    from acvp.cli.main import main
 
     return main()
 

@@ -2,7 +2,7 @@
 
     checkpoints/step-000001200/
       model.safetensors config.json       the predictor, loadable on its own
-      optimiser.safetensors state.json    what else a bit-identical resume needs
+      optimizer.safetensors state.json    what else a bit-identical resume needs
       manifest.json                       size and SHA-256 of each file, sealed; without it the folder does not count
 
 A kill at any moment leaves the older checkpoints whole and the new one whole or uncounted. Nothing in here can run
@@ -25,9 +25,9 @@ import safetensors.torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from acvp.durable import check_space, make_folder, seal, sync_folder, unseal, write_atomic
+from acvp.compat import current_files, current_tensors
+from acvp.durable import check_space, make_folder, read_file, seal, sync_folder, unseal, write_atomic
 from acvp.errors import UserError
-from acvp.reading import read_file
 
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST = 2**20
@@ -60,25 +60,25 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 def to_tensors(data: bytes, name: str | Path) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a safetensors file, called `name` in the error if they are damaged."""
     try:
-        tensors: dict[str, Tensor] = safetensors.torch.load(data)
+        tensors: dict[str, Tensor] = current_tensors(safetensors.torch.load(data))
     except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"{name}: not readable as safetensors ({error})") from error
     return tensors
 
 
-def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
-    """Return the optimiser's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
-    state = optimiser.state_dict()["state"]
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
+    state = optimizer.state_dict()["state"]
     return {f"{number}.{name}": tensor for number, moments in state.items() for name, tensor in moments.items()}
 
 
-def restore_optimiser(optimiser: Optimizer, moments: dict[str, Tensor]) -> None:
-    """Put the state of `optimiser_tensors` into a new optimiser of the same network."""
+def restore_optimizer(optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
+    """Put the state of `optimizer_tensors` into a new optimizer of the same network."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, score: float = inf) -> Path:
@@ -106,7 +106,7 @@ def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
     manifest = _manifest(path, run)
     files = {name: _checked(path, name, wanted, run) for name, wanted in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
-    return Checkpoint(path, int(manifest["step"]), score, files)
+    return Checkpoint(path, int(manifest["step"]), score, current_files(files))
 
 
 def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:

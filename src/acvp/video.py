@@ -21,7 +21,7 @@ CODEC: Final = "libx264"
 QUALITY = "14"
 """Constant rate factor of the encoder; lower is better, 0 without loss."""
 BT601 = 6
-"""Which colours the encoded ones are, by the standard's number."""
+"""Which colors the encoded ones are, by the standard's number."""
 
 Picture = NDArray[np.uint8]  # (H, W, 3)
 

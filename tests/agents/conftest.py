@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from acvp.agents import session
-from acvp.agents import settings as presets
+from acvp.agents import presets
+from acvp.agents import run as session
 from tests.agents.short_runs import SHORT, run, stop_at
 
 

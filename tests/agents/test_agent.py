@@ -6,9 +6,17 @@ import pytest
 import torch
 
 from acvp.agents import agent as module
-from acvp.agents.about import AgentAbout, AgentError
-from acvp.agents.agent import PRETRAINED, Agent, load_agent, packaged_agents
-from acvp.agents.files import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME
+from acvp.agents.agent import (
+    CARD_NAME,
+    CONFIG_NAME,
+    PRETRAINED,
+    WEIGHTS_NAME,
+    Agent,
+    AgentAbout,
+    AgentError,
+    load_agent,
+    packaged_agents,
+)
 from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork
 from acvp.durable import seal, unseal
 from acvp.envs import make_game

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from acvp.cli import main
+from acvp.cli.main import main
 from tests.agents.short_runs import run
 from tests.golden import machine
 
@@ -38,7 +39,7 @@ def test_a_stopped_agent_of_0_1_0_continues_to_its_end(tmp_path: Path, short: Ca
     whole = [json.loads(line) for line in (FILES / "agent-run" / "metrics.jsonl").read_text().splitlines()]
     lines = [json.loads(line) for line in after.splitlines()]
     assert [(line["step"], line["updates"]) for line in lines] == [(line["step"], line["updates"]) for line in whole]
-    if SAME_MACHINE:
+    if SAME_MACHINE and torch.get_num_threads() == 1:  # the fixture was made with one thread
         assert [line["scores"] for line in lines] == [line["scores"] for line in whole]
         weights = [path / "agent" / "model.safetensors" for path in (tmp_path / "run", FILES / "agent-run")]
         assert weights[0].read_bytes() == weights[1].read_bytes()

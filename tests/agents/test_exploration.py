@@ -70,7 +70,7 @@ class Noting:
 
 
 def test_any_dqn_of_stable_baselines_explores_by_a_strategy(tmp_path: Path) -> None:
-    sb3, vector = pytest.importorskip("stable_baselines3"), pytest.importorskip("acvp.agents.vector")
+    sb3, vector = pytest.importorskip("stable_baselines3"), pytest.importorskip("acvp.agents.vec_env")
     env = vector.GameVecEnv([make_game("toy")], seed=1)
     dqn = sb3.DQN(
         "CnnPolicy", env, learning_starts=6, buffer_size=50, batch_size=4, train_freq=2, exploration_initial_eps=0.5,

@@ -14,13 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.agents import evaluate
-from acvp.agents.about import AgentError
-from acvp.agents.agent import Agent
+from acvp.agents.agent import Agent, AgentError, load_any_policy
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, film, middle
 from acvp.agents.play import Play, Scores, play_games
-from acvp.agents.policy import load_any_policy
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import random_policy
 from acvp.data.views import GRAY_84
@@ -68,7 +66,7 @@ def test_a_play_is_what_the_game_says() -> None:
     assert greedy / total == pytest.approx(1 - 0.2 * 4 / 5, abs=0.1)
 
 
-def test_plays_depend_on_their_number_not_on_their_neighbours() -> None:
+def test_plays_depend_on_their_number_not_on_their_neighbors() -> None:
     alone, together = (play_games(agent(), games(n), plays=4, epsilon=0.5, seed=1) for n in (1, 3))
     assert [play.actions for play in alone.plays] == [play.actions for play in together.plays]
     assert len({tuple(play.actions) for play in alone.plays}) == 4

@@ -16,19 +16,23 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from acvp.agents import evaluate, references, session
-from acvp.agents.averages import averaged, standard_errors, with_error
+from acvp.agents import evaluate
+from acvp.agents import play as references
+from acvp.agents import run as session
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import evaluate_agent, score_lines
-from acvp.agents.paper import DQN_SCORES
-from acvp.agents.play import play_games
-from acvp.agents.references import (
+from acvp.agents.play import (
+    DQN_SCORES,
+    averaged,
     best_constant,
     evaluation_seed,
     keep_references,
     kept_references,
+    play_games,
     play_references,
     pooled,
+    standard_errors,
+    with_error,
 )
 from acvp.envs import make_game
 from tests.agents.short_runs import outcome, run

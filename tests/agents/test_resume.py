@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.agents import session
+from acvp.agents import run as session
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import Play, Scores
-from acvp.agents.snapshot import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
 
@@ -63,7 +63,7 @@ def zero(data: bytes, part: str, first: int = 0) -> bytes:
     return to_bytes(tensors)
 
 
-SPOILT: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+CORRUPTED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "target network": (TENSORS_NAME, lambda data: zero(data, "policy.q_net_target")),
     "moments": (TENSORS_NAME, lambda data: zero(data, "moments")),
     "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
@@ -79,15 +79,15 @@ SPOILT: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("item", SPOILT)
+@pytest.mark.parametrize("item", CORRUPTED)
 def test_every_saved_item_matters(
     tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch, item: str
 ) -> None:
     whole, stopped = done
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    name, spoil = SPOILT[item]
+    name, spoil = CORRUPTED[item]
 
-    def spoilt(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
+    def corrupted(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
         checkpoint = newest_good(folder, warn)
         assert checkpoint is not None
         changed = spoil(checkpoint.files[name])
@@ -95,7 +95,7 @@ def test_every_saved_item_matters(
         checkpoint.files[name] = changed
         return checkpoint
 
-    monkeypatch.setattr(session, "newest_good", spoilt)
+    monkeypatch.setattr(session, "newest_good", corrupted)
     run(tmp_path)
     assert outcome(tmp_path) != outcome(whole)
 

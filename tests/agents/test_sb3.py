@@ -13,15 +13,13 @@ from gymnasium import spaces
 from stable_baselines3 import DQN
 
 from acvp.agents import config
-from acvp.agents.about import AgentAbout, AgentError
-from acvp.agents.agent import Agent, load_agent
+from acvp.agents.agent import Agent, AgentAbout, AgentError, load_agent
 from acvp.agents.config import require_stable_baselines3
-from acvp.agents.dqn import AcvpDqn
+from acvp.agents.dqn import AcvpDqn, import_agent
 from acvp.agents.exploration import Actions
-from acvp.agents.sb3 import import_agent
-from acvp.agents.settings import smoke
-from acvp.agents.vector import GameVecEnv
-from acvp.cli import main
+from acvp.agents.presets import smoke
+from acvp.agents.vec_env import GameVecEnv
+from acvp.cli.main import main
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS

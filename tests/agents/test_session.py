@@ -16,16 +16,16 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from acvp.agents import session
-from acvp.agents import settings as presets
+from acvp.agents import presets
+from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.network import NetworkConfig
 from acvp.agents.play import play_games
 from acvp.agents.replay import CUT_OFF
-from acvp.agents.session import train_agent
-from acvp.agents.snapshot import STATE_NAME
+from acvp.agents.run import train_agent
+from acvp.agents.state import STATE_NAME
 from acvp.agents.trainer import AgentTrainer
 from acvp.checkpoint import newest_good
 from acvp.envs import make_game

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.settings import PRESETS, DqnSettings, make_settings
+from acvp.agents.presets import PRESETS, DqnSettings, make_settings
 from acvp.errors import UserError
 
 
@@ -12,7 +12,7 @@ def test_the_papers_settings_are_its_own() -> None:
     paper = PRESETS["paper"]()
     assert (paper.network.channels, paper.network.kernels, paper.network.strides) == ((16, 32), (8, 4), (4, 2))
     assert paper.network.hidden == 256
-    assert (paper.optimiser, paper.batch_size, paper.replay) == ("rmsprop", 32, 1_000_000)
+    assert (paper.optimizer, paper.batch_size, paper.replay) == ("rmsprop", 32, 1_000_000)
     assert (paper.epsilon_first, paper.epsilon_last) == (1.0, 0.1)
     assert paper.decisions is not None
     assert paper.epsilon_share * paper.decisions == 1_000_000

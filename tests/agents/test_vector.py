@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.agents.observation import Eye
-from acvp.agents.vector import AleVecEnv, GameVecEnv, Moment, PlayVecEnv
+from acvp.agents.observations import Eye
+from acvp.agents.vec_env import AleVecEnv, GameVecEnv, Moment, PlayVecEnv
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError

@@ -9,7 +9,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
-from acvp.presets import derived_sizes
+from acvp.training.presets import derived_sizes
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,6 @@ def small_feedforward(store: EpisodeStore, seed: int = 1) -> Predictor:
     sizes = derived_sizes(info.frame_shape, 4) | {"hidden": 12}
     config = FeedforwardConfig(actions=store.action_count, factors=20, **sizes)
     predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
-    predictor.normaliser.set_mean(torch.full(info.frame_shape, 60.0))
+    predictor.normalizer.set_mean(torch.full(info.frame_shape, 60.0))
     predictor.about = About(env_id=info.env_id, view=RGB.name, action_meanings=info.action_meanings)
     return predictor

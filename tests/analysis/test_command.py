@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.data.writer import open_writer
 from acvp.models import Predictor
@@ -77,7 +77,7 @@ def test_nothing_at_all(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
             writer.add(episode)
     run = make_run(tmp_path / "mlp", toy)
     assert main(["analyze", "--run", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 2
-    assert "nothing could be analysed" in capsys.readouterr().err
+    assert "nothing could be analyzed" in capsys.readouterr().err
     assert not (run / "analysis.json").exists()
 
 

@@ -10,9 +10,9 @@ from acvp.analysis.factors import POOLED, action_layers, all_factors, factor_tab
 from acvp.errors import UserError
 from acvp.models import Predictor, build_predictor
 from acvp.models.feedforward import FeedforwardPredictor
-from acvp.models.pixel import PixelPredictor
-from acvp.models.pixel_config import PixelConfig
 from acvp.models.transform import FactoredTransform
+from acvp.pixel.config import PixelConfig
+from acvp.pixel.predictor import PixelPredictor
 from tests.models.small_predictors import ACTIONS, SIZES, random_window, seeded, small_predictor
 
 
@@ -33,7 +33,7 @@ def pixel_predictor() -> PixelPredictor:
     """A small pixel-exact network whose actions tell."""
     palette = tuple((30 * i, 255 - 20 * i) for i in range(8))
     config = PixelConfig(
-        actions=ACTIONS, frame=SIZES["frame"], palette=palette, quantised=True, context=3, cell=3, embedding=4,
+        actions=ACTIONS, frame=SIZES["frame"], palette=palette, quantized=True, context=3, cell=3, embedding=4,
         channels=(6, 8), blocks=(1, 2), outcome_heads=False,
     )  # fmt: skip
     predictor = build_predictor(config, seeded(1)).eval()

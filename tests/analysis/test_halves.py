@@ -8,17 +8,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.analysis.emulator import emulate
-from acvp.analysis.factors import action_layers
-from acvp.analysis.halves import explain, high_variance, untrained_share, variance_curve
-from acvp.analysis.scenes import Scenes, object_regions, read_scenes
+from acvp.analysis.factors import action_layers, explain, high_variance, untrained_share, variance_curve
+from acvp.analysis.samples import Scenes, emulate, object_regions, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
 from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.places import Place
+from acvp.evaluation.windows import Place
 from acvp.models import build_predictor
-from acvp.presets import network
+from acvp.training.presets import network
 
 CONTEXT = 2
 PLACES = [Place(episode, start) for episode in range(4) for start in (0, 7, 20)]

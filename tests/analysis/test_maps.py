@@ -12,19 +12,18 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from acvp.analysis.branches import different_actions, predict_futures, telling_part
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.contingency import agreement, contingency_maps, correlation, spread
-from acvp.analysis.different import different_actions, predict_futures, telling_part
-from acvp.analysis.emulator import Emulated
-from acvp.analysis.pictures import GAP, SIDE, grid
-from acvp.analysis.study import Study, open_study
+from acvp.analysis.figures import GAP, SIDE, grid
+from acvp.analysis.samples import Emulated, Study, open_study
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
-from acvp.evaluation.drawing import LINE
+from acvp.evaluation.figures import LINE
 from acvp.evaluation.futures import every_action, moments
-from acvp.evaluation.places import Place
-from acvp.evaluation.subjects import Subject, baselines
+from acvp.evaluation.models import Subject, baselines
+from acvp.evaluation.windows import Place
 from tests.evaluation.predictors import Oracle, as_subject
 
 CONTEXT = 10

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from acvp.analysis.similarity import RELABELLINGS, centred, cosines, pair_means, relabellings
+from acvp.analysis.similarity import RELABELINGS, centered, cosines, pair_means, relabelings
 
 MOVES = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
 FIRE = (*MOVES, "FIRE", "UPFIRE", "DOWNFIRE", "LEFTFIRE", "RIGHTFIRE")
@@ -49,10 +49,10 @@ def test_p_of_nothing_is_large() -> None:
 
 
 @given(arrays(np.float64, (6, 4), elements=floats), arrays(np.float64, (6, 1), elements=floats))
-def test_a_bias_does_not_change_centred_factors(
+def test_a_bias_does_not_change_centered_factors(
     factors: np.ndarray[tuple[int, int], np.dtype[np.float64]], bias: np.ndarray[tuple[int, int], np.dtype[np.float64]]
 ) -> None:
-    assert np.allclose(centred(factors + bias), centred(factors), atol=1e-6)
+    assert np.allclose(centered(factors + bias), centered(factors), atol=1e-6)
 
 
 @given(arrays(np.float64, (6, 4), elements=floats))
@@ -63,10 +63,10 @@ def test_cosines_are_cosines(factors: np.ndarray[tuple[int, int], np.dtype[np.fl
     assert np.allclose(np.diag(similarity), factors.any(0), atol=1e-6)
 
 
-def test_relabellings_are_all_or_many() -> None:
-    assert len(relabellings(3, 0)) == 6
-    many = relabellings(10, 0)
-    assert many.shape == (RELABELLINGS, 10)
+def test_relabelings_are_all_or_many() -> None:
+    assert len(relabelings(3, 0)) == 6
+    many = relabelings(10, 0)
+    assert many.shape == (RELABELINGS, 10)
     assert np.array_equal(many[0], np.arange(10))
     assert (np.sort(many, 1) == np.arange(10)).all()
-    assert np.array_equal(many, relabellings(10, 0))
+    assert np.array_equal(many, relabelings(10, 0))

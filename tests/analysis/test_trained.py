@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import acvp
-from acvp.analysis.command import analyze_run
 from acvp.analysis.config import AnalyzeConfig
+from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
-from acvp.presets import network
-from acvp.training.curriculum import Phase
-from acvp.training.optimisers import OptimiserConfig
+from acvp.training.optimizers import OptimizerConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase
 from tests.analysis.games import FIRING_TOY, SIZE
 from tests.training.small import run, small_recipe
 
@@ -32,7 +32,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     predictor = network("feedforward", (SIZE, SIZE, 3), actions=store.action_count, **sizes)
     phase = Phase(predict=1, context=4, batch_size=16, lr=2e-3, steps=UPDATES, warmup=20, anneal=True)
     recipe = replace(
-        small_recipe(), predictor=predictor, optimiser=OptimiserConfig(kind="adam"), phases=(phase,),
+        small_recipe(), predictor=predictor, optimizer=OptimizerConfig(kind="adam"), phases=(phase,),
         evaluate_every=UPDATES, horizons=(1,),
     )  # fmt: skip
     threads = torch.get_num_threads()
@@ -46,14 +46,14 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_actions_of_one_direction_are_alike_and_opposite_ones_opposed(body: dict[str, Any]) -> None:
     table = body["similarity"]["tables"]["W^a"]
-    for kind, opposed in (("as_learned", 0.0), ("centred", -0.2)):
+    for kind, opposed in (("as_learned", 0.0), ("centered", -0.2)):
         pairs = table[kind]["pairs"]
         assert pairs["same direction"]["mean"] > 0.8
         assert pairs["opposite"]["mean"] < opposed
         assert pairs["same direction"]["p"] < 0.01
         assert pairs["opposite"]["p"] < 0.01
     names = body["actions"]
-    assert table["centred"]["cosines"][names.index("LEFT")][names.index("RIGHT")] < -0.2
+    assert table["centered"]["cosines"][names.index("LEFT")][names.index("RIGHT")] < -0.2
 
 
 def test_the_factors_that_vary_move_the_player_and_the_others_the_ball(body: dict[str, Any]) -> None:

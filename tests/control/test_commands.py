@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from acvp.agents.about import AgentAbout
-from acvp.agents.agent import Agent
+from acvp.agents.agent import Agent, AgentAbout
 from acvp.agents.network import NetworkConfig, ValueNetwork
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.control.config import ControlConfig, ExploreConfig
-from acvp.control.coverage import covered, default_cell, visits
-from acvp.control.expedition import explore
-from acvp.control.explore_command import explore_sources, explore_table, first_rewards
-from acvp.control.play_command import agent_fingerprint, control_runs, control_table
+from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
+from acvp.control.kernel import covered, default_cell, visits
 from acvp.control.predicted_play import play
+from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB
 from acvp.errors import UserError
@@ -122,7 +120,7 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
         return play(games, player, sight, **options)
 
-    monkeypatch.setattr("acvp.control.play_command.play", stop_at_four)
+    monkeypatch.setattr("acvp.control.run.play", stop_at_four)
     with pytest.raises(KeyboardInterrupt):
         control_runs(config, load_oracle, load_agent, stages)
     monkeypatch.undo()
@@ -141,7 +139,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
     def load(path: Path) -> Predictor:
         oracle = TrailOracle(context=2)
-        oracle.normaliser.mean.add_(float(path.name == "slow"))  # other weights
+        oracle.normalizer.mean.add_(float(path.name == "slow"))  # other weights
         return oracle
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
@@ -160,7 +158,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
 
 def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
-    """An agent and a predictor as they are kept on disk, one gray and one in colour, both untrained."""
+    """An agent and a predictor as they are kept on disk, one gray and one in color, both untrained."""
     network = ValueNetwork(NetworkConfig(channels=(4, 4), hidden=8), toy.action_count)
     about = AgentAbout(env_id=toy.info.env_id, action_meanings=toy.info.action_meanings)
     Agent(network, about).save(tmp_path / "agent")
@@ -222,7 +220,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
             raise KeyboardInterrupt
         return explore(*given, seed=seed, **options)
 
-    monkeypatch.setattr("acvp.control.explore_command.explore", stop_in_the_middle)
+    monkeypatch.setattr("acvp.control.explore.explore", stop_in_the_middle)
     with pytest.raises(KeyboardInterrupt):
         explore_sources(explored(tmp_path), load_oracle, stages)
     monkeypatch.undo()
@@ -243,7 +241,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 
     def load(path: Path) -> Predictor:
         oracle = TrailOracle(context=2)
-        oracle.normaliser.mean.add_(float(not change))  # other weights
+        oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
     explore_sources(explored(tmp_path), load_oracle, Stages())

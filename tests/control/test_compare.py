@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from acvp.agents.references import evaluation_seed, keep_references, play_references, pooled
-from acvp.cli import main
+from acvp.agents.play import evaluation_seed, keep_references, play_references, pooled
+from acvp.cli.main import main
 from acvp.control import compare
 from acvp.envs import make_game
 from acvp.runs import RunFolder

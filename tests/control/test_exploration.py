@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.control.coverage import covered
-from acvp.control.expedition import Explorer, RandomExplorer, Route, explore
-from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
-from acvp.control.memory import KernelConfig, TrajectoryMemory
-from acvp.control.sources import EmulatorSource, ModelSource
-from acvp.control.viewing import agent_view
+from acvp.agents.observations import agent_view
+from acvp.control.explore import Explorer, RandomExplorer, Route, explore
+from acvp.control.informed import (
+    EmulatorSource,
+    InformedExploration,
+    ModelSource,
+    informed_by_emulator,
+    informed_by_model,
+)
+from acvp.control.kernel import KernelConfig, TrajectoryMemory, covered
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
@@ -224,8 +228,8 @@ def test_what_was_only_seen_is_not_lost_when_it_goes_on_later(toy: EpisodeStore)
 
 @pytest.mark.parametrize("source", ["model", "emulator"])
 def test_a_dqn_of_stable_baselines_explores_by_it(toy: EpisodeStore, source: str) -> None:
-    dqn, vector = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.vector")
-    settings = pytest.importorskip("acvp.agents.settings")
+    dqn, vector = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.vec_env")
+    settings = pytest.importorskip("acvp.agents.presets")
     env, kernel = vector.GameVecEnv([make_game("toy") for _ in range(2)], seed=1), KernelConfig()
     informed = (
         informed_by_emulator(env.games, kernel, seed=1)
@@ -308,7 +312,7 @@ def test_an_env_that_cannot_save_its_state() -> None:
         informed_by_emulator([game], KernelConfig(), seed=0)
 
 
-def test_a_colour_predictor_cannot_read_an_agent_s_observations() -> None:
+def test_a_color_predictor_cannot_read_an_agent_s_observations() -> None:
     informed = informed_by_model(TrailOracle(), KernelConfig(), seed=0)
     with pytest.raises(UserError, match="--view gray84"):
         informed.choose(np.zeros((1, 4, 84, 84), np.uint8), np.zeros(1, np.int64), 1.0)

@@ -13,9 +13,8 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 import acvp.control
-from acvp.control.imagination import _outcome
-from acvp.control.imagined import ImaginedEnv, ImaginedVectorEnv
-from acvp.control.viewing import agent_view
+from acvp.agents.observations import agent_view
+from acvp.control.imagined_env import ImaginedEnv, ImaginedVectorEnv, _outcome
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import About, Outcome
@@ -113,7 +112,7 @@ def test_many_at_once_are_as_many_alone(trail: EpisodeStore) -> None:
 
 def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
     """The same game as what an agent sees of it, and a DQN that learns in it."""
-    games = pytest.importorskip("acvp.control.imagined_games")
+    games = pytest.importorskip("acvp.control.learning")
     env = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
     observations = env.reset()
     assert observations.shape == (3, 4, 84, 84)
@@ -133,7 +132,7 @@ def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
     again = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
     again.plays = env.plays  # as a run that goes on has them
     assert not np.array_equal(again.reset(), games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1).reset())
-    dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.settings")
+    dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.presets")
     small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)
     agent = dqn.AcvpDqn(small, env, seed=1, device="cpu")
     agent.learn(30)

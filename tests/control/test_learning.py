@@ -13,23 +13,21 @@ import pytest
 import torch
 from rich.console import Console
 
-from acvp.agents import session, trainer
-from acvp.agents import settings as presets
+from acvp.agents import presets, trainer
+from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import Scores, play_games
-from acvp.agents.session import train_agent
-from acvp.agents.vector import GameVecEnv
-from acvp.control.exploration import InformedExploration
-from acvp.control.imagined_games import ImaginedVecEnv
-from acvp.control.learning import imagined_games, informed_strategy
-from acvp.control.sources import EmulatorSource, ModelSource
+from acvp.agents.run import train_agent
+from acvp.agents.vec_env import GameVecEnv
+from acvp.control.informed import EmulatorSource, InformedExploration, ModelSource
+from acvp.control.learning import ImaginedVecEnv, imagined_games, informed_strategy
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
-from acvp.presets import network
+from acvp.training.presets import network
 from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle
@@ -57,7 +55,7 @@ def run(folder: Path, guide: Predictor | None = None, **options: Any) -> int:
 
 WAYS: dict[str, tuple[Predictor | None, dict[str, Any]]] = {
     "informed-model": (predictor(), {"predictor": Path("runs/gray")}),
-    "informed-model in colour": (predictor("rgb"), {"predictor": Path("runs/colour")}),
+    "informed-model in color": (predictor("rgb"), {"predictor": Path("runs/color")}),
     "informed-emulator": (None, {}),
 }
 
@@ -101,11 +99,11 @@ def test_other_strategies_are_not_its_business() -> None:
 )
 def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predictor, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        run(tmp_path / "run", guide, exploration="informed-model", predictor=Path("runs/colour"))
+        run(tmp_path / "run", guide, exploration="informed-model", predictor=Path("runs/color"))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_predictor_in_colour_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, Any]] = []
     real = ModelSource.see
 
@@ -114,12 +112,12 @@ def test_a_predictor_in_colour_sees_what_the_games_show(tmp_path: Path, monkeypa
         real(source, frames, begins)
 
     monkeypatch.setattr(ModelSource, "see", see)
-    assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/colour")) == 0
+    assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color")) == 0
     assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
     assert all(anything for _, anything in seen)
     with pytest.raises(UserError, match="looks at frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
         run(
-            tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/colour"),
+            tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color"),
             emulator="ale",
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from acvp.control.memory import KernelConfig, TrajectoryMemory, least_visited, paper_kernel, similarity
+from acvp.control.kernel import KernelConfig, TrajectoryMemory, least_visited, paper_kernel, similarity
 from acvp.errors import UserError
 
 

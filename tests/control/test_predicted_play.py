@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.agents.observations import FrameHistory, agent_view, refuse_other_game
 from acvp.agents.play import HeldAction
-from acvp.control.predicted_play import Plays, play, refuse_other_actions
-from acvp.control.sight import PredictedSight, TrueSight
-from acvp.control.viewing import FrameHistory, agent_view, refuse_other_game
+from acvp.control.predicted_play import Plays, PredictedSight, TrueSight, play, refuse_other_actions
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
@@ -41,7 +40,7 @@ class DepthCounter(Predictor):
         self.given: list[NDArray[np.uint8]] = []
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> Depth:
-        self.given.append(self.normaliser.to_uint8(frames).numpy())
+        self.given.append(self.normalizer.to_uint8(frames).numpy())
         return Depth(depth=torch.zeros(len(frames)))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, Depth]:
@@ -149,8 +148,8 @@ def test_a_predictor_of_another_game(game: str) -> None:
 
 def test_an_agent_sees_any_frame_in_gray_84() -> None:
     rng = np.random.default_rng(0)
-    colour = rng.integers(256, size=(2, 3, 210, 160, 3)).astype(np.uint8)
-    assert np.array_equal(agent_view(colour), GRAY_84.apply(colour, None)[..., 0])
+    color = rng.integers(256, size=(2, 3, 210, 160, 3)).astype(np.uint8)
+    assert np.array_equal(agent_view(color), GRAY_84.apply(color, None)[..., 0])
     gray = rng.integers(256, size=(5, 84, 84, 1)).astype(np.uint8)
     assert np.array_equal(agent_view(gray), gray[..., 0])
     assert agent_view(gray[:, :40, :30]).shape == (5, 84, 84)

@@ -92,14 +92,14 @@ class TrailOracle(Predictor):
     def __init__(self, *, heads: bool = True, context: int = 3) -> None:
         super().__init__(CopyLastFrameConfig(actions=3, frame=(SIDE, SIDE, 3)))
         self.context, self.heads = context, heads
-        self.normaliser.set_mean(torch.full((SIDE, SIDE, 3), 90.0))
+        self.normalizer.set_mean(torch.full((SIDE, SIDE, 3), 90.0))
         self.about = About(env_id=TRAIL, view="rgb", action_meanings=MEANINGS)
         self.observed = 0
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> TrailState:
         assert frames.shape[1] >= self.context
         self.observed += 1
-        newest = self.normaliser.to_uint8(frames[:, -1]).numpy()
+        newest = self.normalizer.to_uint8(frames[:, -1]).numpy()
         return TrailState(places=torch.tensor([read(frame) for frame in newest]))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, TrailState]:
@@ -112,7 +112,7 @@ class TrailOracle(Predictor):
             predicted=before + 1,
             outcome=self._outcome([reward for _, reward, _ in moved], [over for _, _, over in moved]),
         )
-        return self.normaliser.to_float(frames), after
+        return self.normalizer.to_float(frames), after
 
     def _outcome(self, rewards: list[float], ends: list[bool]) -> Outcome | None:
         if not self.heads:

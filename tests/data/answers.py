@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.writer import open_writer
 
@@ -21,13 +21,13 @@ DARK, LIGHT = (10, 20, 30), (200, 210, 220)
 
 
 def answer_frame(episode: int, index: int) -> NDArray[np.uint8]:
-    """48 two-coloured pixels: 24 bits of the episode's number, 24 of the frame's index."""
+    """48 two-colored pixels: 24 bits of the episode's number, 24 of the frame's index."""
     bits = [(value >> bit) & 1 for value in (episode, index) for bit in range(24)]
     return np.array([(DARK, LIGHT)[bit] for bit in bits], np.uint8).reshape(HEIGHT, WIDTH, 3)
 
 
 def read_answer(frame: NDArray[np.uint8]) -> tuple[int, int]:
-    """(episode, index) back from a frame; anything but the two colours is an error."""
+    """(episode, index) back from a frame; anything but the two colors is an error."""
     flat = frame.reshape(-1, 3)
     bits = [int(tuple(pixel) == LIGHT) for pixel in flat.tolist()]
     assert all(tuple(pixel) in (DARK, LIGHT) for pixel in flat.tolist())
@@ -56,8 +56,8 @@ def answer_store(path: Path, lengths: list[int], *, terminated: bool = True) -> 
     return EpisodeStore.open(path)
 
 
-def colour_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
-    """One episode per palette; frame t is all of colour t."""
+def color_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
+    """One episode per palette; frame t is all of color t."""
     with open_writer(path, INFO) as writer:
         for number, palette in enumerate(palettes):
             frames = np.broadcast_to(np.array(palette, np.uint8)[:, None, None], (len(palette), 6, 8, 3))

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.cli import main
-from acvp.data.chunks import compress
-from acvp.data.part import parse, serialize
+from acvp.cli.main import main
+from acvp.data.episode import compress, parse, serialize
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore, IndexEntry, parse_entry
 from acvp.data.verify import verify

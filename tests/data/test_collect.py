@@ -202,7 +202,7 @@ def test_the_module_before_an_id_on_the_command_line_is_imported(tmp_path: Path,
     """The user typed it; modules of the current folder are found, in workers too."""
     (tmp_path / "endless_games.py").write_text(ENDLESS)
     named = ["--env-id", "endless_games:acvp-tests/Long-v0", "--max-steps", "9", "--frames", "25", "--out", "s"]
-    command = [sys.executable, "-m", "acvp.cli", "collect", *named, "--workers", workers]
+    command = [sys.executable, "-m", "acvp", "collect", *named, "--workers", workers]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     store = EpisodeStore.open(tmp_path / "s")

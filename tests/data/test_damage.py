@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp.cli import main
-from acvp.data.part import serialize
+from acvp.cli.main import main
+from acvp.data.episode import serialize
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from acvp.data.windows import Window, Windows

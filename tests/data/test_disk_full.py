@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.part import serialize
+from acvp.data.episode import serialize
 from acvp.data.store import STORE_FORMAT, EpisodeStore, IndexEntry
 from acvp.data.verify import verify
 from acvp.data.writer import open_writer

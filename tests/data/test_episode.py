@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acvp.data.episode import OPENING_FRAMES
-from acvp.data.part import PartError, parse, serialize
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.episode import OPENING_FRAMES, PartError, parse, serialize
+from acvp.data.recording import EpisodeRecorder
 from acvp.errors import UserError
 from tests.data.answers import answer_episode, read_answer
 
@@ -19,7 +18,7 @@ def record(frames: np.ndarray) -> EpisodeRecorder:
 
 
 def frames_of(seed: int, count: int, colors: int, late: int) -> np.ndarray:
-    """Frames of few colours that become `colors` colours from frame `late` on."""
+    """Frames of few colors that become `colors` colors from frame `late` on."""
     rng = np.random.default_rng(seed)
     palette = rng.integers(0, 256, (max(colors, 3), 3)).astype(np.uint8)
     frames = palette[rng.integers(0, 3, (count, 9, 11))]
@@ -73,7 +72,7 @@ def test_content_tells_plays_apart_and_not_their_names() -> None:
 
 def test_the_repr_tells_what_there_is() -> None:
     assert repr(answer_episode(12, 40)).startswith(
-        "Episode(12: 40 frames 6×8 2 colours, 39 actions, reward 741, terminated, seed 112, "
+        "Episode(12: 40 frames 6×8 2 colors, 39 actions, reward 741, terminated, seed 112, "
     )
 
 
@@ -90,7 +89,7 @@ def test_answers_survive() -> None:
 
 def test_a_play_of_many_colors_has_no_indices() -> None:
     episode = record(frames_of(0, 20, 600, 0)).finish(number=0, seed=0, terminated=True, truncated=False)
-    with pytest.raises(UserError, match="over 256 colours"):
+    with pytest.raises(UserError, match="over 256 colors"):
         episode.indices()
 
 

@@ -14,9 +14,8 @@ import numpy as np
 import psutil
 import pytest
 
-from acvp.data.collect import CollectConfig, collect, make_player
+from acvp.data.collect import CollectConfig, WorkerProcesses, collect, make_player
 from acvp.data.verify import verify
-from acvp.data.workers import WorkerProcesses
 from acvp.errors import UserError
 from tests.faults import (
     PATIENCE,

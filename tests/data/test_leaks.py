@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import OPENING_FRAMES, Episode
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.split import find_leaks, refuse_leaks, split
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify
@@ -28,7 +28,7 @@ Frames = NDArray[np.uint8]  # (T + 1, 8, 8, 3)
 
 
 def play(rng: np.random.Generator, length: int, *, many_colors: bool = False) -> tuple[Frames, list[int]]:
-    """Frames and actions of a play; with many colours it has over 256, but not in its first 32 frames."""
+    """Frames and actions of a play; with many colors it has over 256, but not in its first 32 frames."""
     frames = rng.integers(3, size=(length, SIDE, SIDE, 3)).astype(np.uint8) * 80
     if many_colors:
         frames[OPENING_FRAMES:] = rng.integers(256, size=frames[OPENING_FRAMES:].shape)
@@ -51,7 +51,7 @@ def store_of(path: Path, episodes: list[Episode]) -> EpisodeStore:
 
 
 def plant(kind: int, rng: np.random.Generator) -> tuple[Episode, Episode]:
-    """An episode and a copy of it under another seed: exact, cut, or cut short; few colours, or many after a while."""
+    """An episode and a copy of it under another seed: exact, cut, or cut short; few colors, or many after a while."""
     length = int(rng.integers(OPENING_FRAMES, 80)) + 10
     frames, actions = play(rng, length, many_colors=kind >= 3)
     kept = (length, int(rng.integers(OPENING_FRAMES, length)), int(rng.integers(2, OPENING_FRAMES)))[kind % 3]

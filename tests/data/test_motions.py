@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data import motions as module
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.motions import MOST, Motion, _cover, motions_of
 from acvp.data.views import get_view
 from acvp.envs.toy import TOY_ID
+from acvp.pixel import statistics as module
+from acvp.pixel.statistics import MOST, Motion, _cover, motions_of
 from tests.data.answers import recorded
 
 

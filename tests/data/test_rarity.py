@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data.changes import CELL, changed_cells
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.rarity import rarity_of, rarity_of_windows
+from acvp.data.priorities import CELL, changed_cells, rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
-from tests.data.answers import answer_store, colour_store
+from tests.data.answers import answer_store, color_store
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +72,13 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 def test_kinds_are_the_same_whatever_the_palettes_of_the_episodes_and_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr("acvp.data.rarity.KEPT", kept)
-    store = colour_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
+    monkeypatch.setattr("acvp.data.priorities.KEPT", kept)
+    store = color_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
     assert [each.tolist() for each in rarity_of(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
 
 
-def test_a_store_of_too_many_colours_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
-    store = colour_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
+def test_a_store_of_too_many_colors_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
+    store = color_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
     assert store.palette is None
     first, second, again = rarity_of(store)
     assert first.tolist() == [0.5] + [1.0] * 198
@@ -89,7 +88,7 @@ def test_a_store_of_too_many_colours_is_looked_at_by_its_pixels(tmp_path: Path) 
 
 def test_long_episodes_are_read_in_blocks(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rarity_of(store)
-    monkeypatch.setattr("acvp.data.changes.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", 5000)
     told: list[tuple[int, int]] = []
     assert all(np.array_equal(a, b) for a, b in zip(whole, rarity_of(store, lambda *d: told.append(d)), strict=True))
     assert told[-1] == (len(store), len(store))
@@ -105,7 +104,7 @@ def test_pixels_beyond_the_last_whole_cell_do_not_count() -> None:
     assert after.tolist() == [[0] * 18 + [1] + [0] * 6]
 
 
-def test_colours_count_where_a_store_has_no_palette() -> None:
+def test_colors_count_where_a_store_has_no_palette() -> None:
     frames = np.zeros((4, 5, 5, 3), np.uint8)
     frames[1, 2, 2, 0] = 9
     frames[3, 2, 2, 1] = 9

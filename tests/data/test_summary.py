@@ -3,13 +3,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from acvp.data.summary import contact_sheet, describe
+from acvp.data.verify import contact_sheet, describe
 from tests.data.answers import answer_store, read_answer
 
 
 def test_the_table_counts_what_is_there(tmp_path: Path) -> None:
     rows = dict(describe(answer_store(tmp_path, [30, 50, 11], terminated=False)))
-    assert rows["frames"] == "91 of 6×8, 2 colours"
+    assert rows["frames"] == "91 of 6×8, 2 colors"
     assert rows["episodes"] == "3: 0 terminated, 3 cut off, 3 different"
     assert rows["length"] == "11 to 50 frames, median 30"
     assert rows["actions"].startswith("NOOP 33 %, LEFT 3")

@@ -12,7 +12,7 @@ from acvp.data.palette import colorize
 from acvp.data.views import RGB
 from acvp.data.windows import Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
-from tests.data.answers import answer_action, answer_store, colour_store, read_answer
+from tests.data.answers import answer_action, answer_store, color_store, read_answer
 
 
 def answers(batch: WindowBatch) -> list[list[tuple[int, int]]]:
@@ -107,7 +107,7 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 
 def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> None:
-    store = colour_store(tmp_path, [[RED, GREEN], [BLUE, RED], [GREEN, BLUE]])
+    store = color_store(tmp_path, [[RED, GREEN], [BLUE, RED], [GREEN, BLUE]])
     windows = Windows(store, Window(1, 1))
     batch = windows.batch(np.arange(3))
     assert batch.palette is not None
@@ -120,7 +120,7 @@ def test_episodes_of_other_palettes_speak_the_stores_palette(tmp_path: Path) -> 
 
 def test_a_store_of_too_many_colors_gives_rgb(tmp_path: Path) -> None:
     palettes = [[(e, t, 7) for t in range(200)] for e in range(2)]
-    store = colour_store(tmp_path, palettes)
+    store = color_store(tmp_path, palettes)
     assert store.palette is None
     batch = Windows(store, Window(1, 1)).batch(np.array([0, 199 + 5]))
     assert batch.frames.shape == (2, 2, 6, 8, 3)
@@ -171,7 +171,7 @@ def test_every_emphasis_has_its_own_share(tmp_path: Path) -> None:
     assert [(drawn == number).mean() for number in (3, 5)] == pytest.approx([0.5, 0.2], abs=0.02)
 
 
-def test_without_weight_or_share_nothing_is_emphasised(tmp_path: Path) -> None:
+def test_without_weight_or_share_nothing_is_emphasized(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path / "s", [12]), Window(1, 1))
     assert windows.emphasis(0.5, np.zeros(len(windows))) == ()
     assert windows.emphasis(0.0, np.ones(len(windows))) == ()

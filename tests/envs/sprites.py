@@ -19,7 +19,7 @@ class Sprite(NamedTuple):
     """Its palette index."""
     rows: tuple[int, int]
     columns: tuple[int, int]
-    """Where it can be: outside are scores and spare lives in the same colour."""
+    """Where it can be: outside are scores and spare lives in the same color."""
     whole: int
     """Pixels from which on it counts as drawn, neither cut off nor covered."""
 
@@ -89,13 +89,13 @@ def measure(name: str, decisions: int, seed: int = 0) -> Measured:
     scenery = np.mean([keys == sprite.key for keys, _ in moments[::10]], axis=0) > 0.9  # never moves: lines, scores
     errors, unseen, silent = [], 0, 0
     for keys, position in moments:
-        pixels, centre = find(keys, sprite, scenery)
+        pixels, center = find(keys, sprite, scenery)
         if position is None:
             silent += pixels >= sprite.whole
         elif pixels == 0:
             unseen += 1
         elif pixels >= sprite.whole:
-            errors.append(max(abs(position[0] - centre[0]), abs(position[1] - centre[1])))
+            errors.append(max(abs(position[0] - center[0]), abs(position[1] - center[1])))
     return Measured(np.array(errors), len(moments), unseen, silent)
 
 

@@ -123,7 +123,7 @@ def test_everything_seen_right_after_a_restore_is_of_the_restored_moment(name: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIVE)
-def test_equal_keys_are_equal_colours(name: str) -> None:
+def test_equal_keys_are_equal_colors(name: str) -> None:
     game = make_game(name)
     colors: dict[int, tuple[int, ...]] = {}
     frame = game.reset(0)

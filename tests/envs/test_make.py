@@ -77,7 +77,7 @@ def test_settings_rebuild_the_game() -> None:
 
 
 @pytest.mark.parametrize("shape", [(6, 8, 3), (6, 8, 1), (6, 8)])
-def test_colour_and_gray_observations_become_rgb_frames(register: Register, shape: tuple[int, ...]) -> None:
+def test_color_and_gray_observations_become_rgb_frames(register: Register, shape: tuple[int, ...]) -> None:
     game = make_game(register(shape=shape))
     first = game.reset(0)
     second = game.step(1).frame

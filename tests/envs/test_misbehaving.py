@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.policies import load_policy
 from acvp.envs import make_game
 from acvp.errors import UserError

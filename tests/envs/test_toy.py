@@ -186,7 +186,7 @@ def test_random_play_meets_everything_there_is() -> None:
     assert max(len(rewards) for _, rewards, _ in episodes) == 200
 
 
-def test_few_colours() -> None:
+def test_few_colors() -> None:
     frames = np.concatenate([np.frombuffer(frame, np.uint8).reshape(-1, 3) for frame in episode(0)[0]])
     assert len(np.unique(frames, axis=0)) <= 6
 

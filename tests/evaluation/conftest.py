@@ -8,7 +8,7 @@ import pytest
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.places import HeldOutPart
+from acvp.evaluation.windows import HeldOutPart
 from tests.data.answers import answer_store
 
 

@@ -14,7 +14,7 @@ from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB, View
 from acvp.envs import SavedState
-from acvp.evaluation.subjects import Subject
+from acvp.evaluation.models import Subject
 from acvp.models import About, CopyLastFrameConfig, MlpConfig, Predictor, State, build_predictor
 from acvp.models.predictor import Predictions
 from tests.data.answers import answer_frame, read_answer
@@ -33,9 +33,9 @@ class Knowing(Predictor):
     def __init__(self, frame: tuple[int, int, int], actions: int, context: int = 1) -> None:
         super().__init__(CopyLastFrameConfig(actions=actions, frame=frame))
         self.context = context
-        self.normaliser.set_mean(torch.full(frame, 100.0))
+        self.normalizer.set_mean(torch.full(frame, 100.0))
 
-    def recognise(self, frames: NDArray[np.uint8]) -> Any:
+    def recognize(self, frames: NDArray[np.uint8]) -> Any:
         """Return what is known after real frames (T, H, W, C) of one row."""
         raise NotImplementedError
 
@@ -44,13 +44,13 @@ class Knowing(Predictor):
         raise NotImplementedError
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> KnowingState:
-        return KnowingState(known=tuple(map(self.recognise, self.normaliser.to_uint8(frames).numpy())))
+        return KnowingState(known=tuple(map(self.recognize, self.normalizer.to_uint8(frames).numpy())))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, KnowingState]:
         assert isinstance(state, KnowingState)
         pairs = [self.go_on(known, int(a)) for known, a in zip(state.known, action.tolist(), strict=True)]
         frames = torch.from_numpy(np.stack([frame for frame, _ in pairs]))
-        return self.normaliser.to_float(frames), replace(state, known=tuple(known for _, known in pairs))
+        return self.normalizer.to_float(frames), replace(state, known=tuple(known for _, known in pairs))
 
     def predict_all(self, state: State) -> Tensor:
         assert isinstance(state, KnowingState)
@@ -69,7 +69,7 @@ class Answers(Knowing):
         super().__init__((6, 8, 3), 3)
         self.ahead = ahead
 
-    def recognise(self, frames: NDArray[np.uint8]) -> tuple[int, int]:
+    def recognize(self, frames: NDArray[np.uint8]) -> tuple[int, int]:
         return read_answer(frames[-1])
 
     def go_on(self, known: tuple[int, int], action: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
@@ -89,7 +89,7 @@ class Oracle(Knowing):
             for t in range(context - 1, len(frames))
         }
 
-    def recognise(self, frames: NDArray[np.uint8]) -> SavedState:
+    def recognize(self, frames: NDArray[np.uint8]) -> SavedState:
         episode, t = self._moments[frames[-self.context :].tobytes()]
         self.game.reset(episode.header.seed)
         for action in episode.actions[:t].tolist():
@@ -111,6 +111,6 @@ def small_network(store: EpisodeStore, seed: int = 1, view: View = RGB) -> Predi
     frame = view.shape(info.frame_shape)
     config = MlpConfig(actions=store.action_count, frame=frame, hidden=(6, 8, 10, 7))
     predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
-    predictor.normaliser.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
+    predictor.normalizer.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
     predictor.about = About(env_id=info.env_id, view=view.name, action_meanings=info.action_meanings)
     return predictor

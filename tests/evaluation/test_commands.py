@@ -9,12 +9,12 @@ from pathlib import Path
 import av
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.data.writer import open_writer
 from acvp.evaluation.definitions import METRICS
-from acvp.evaluation.subjects import training_of
+from acvp.evaluation.models import training_of
 from acvp.models import About
 from tests.evaluation.predictors import small_network
 from tests.evaluation.runs import make_run

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from acvp.data.store import EpisodeStore
-from acvp.evaluation import command
+from acvp.evaluation import run as command
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.horizon import Outlook, Progress, _Survey, identity
 from acvp.evaluation.run import leading_metric
 from acvp.evaluation.tables import horizon_tables
-from acvp.models import PixelPredictor
+from acvp.pixel import PixelPredictor
 from tests.analysis.conftest import small_feedforward
 from tests.evaluation.predictors import as_subject
 from tests.evaluation.runs import make_run

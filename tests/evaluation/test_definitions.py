@@ -15,7 +15,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "metrics.md").read_text().
 @pytest.mark.parametrize("name", METRICS)
 def test_the_page_has_every_formula(name: str) -> None:
     metric = METRICS[name]
-    how = metric.formula.format(scale="scale", wrong="colour is wrong")
+    how = metric.formula.format(scale="scale", wrong="color is wrong")
     assert f"| `{name}` | {metric.title} | {metric.unit} | {how} | {metric.better} |" in PAGE
 
 

@@ -14,10 +14,9 @@ from acvp.data.views import GRAY_84
 from acvp.data.windows import Window
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.horizon import Outlook, look_ahead
-from acvp.evaluation.places import HeldOutPart, choose_places
-from acvp.evaluation.results import Evaluation
-from acvp.evaluation.run import evaluate, frame_metrics
-from acvp.evaluation.subjects import baselines
+from acvp.evaluation.models import baselines
+from acvp.evaluation.run import Evaluation, evaluate, frame_metrics
+from acvp.evaluation.windows import HeldOutPart, choose_places
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
 

@@ -8,15 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
 
-from acvp.evaluation.metrics import FrameMetrics, as_pixels
-from acvp.evaluation.pixels import WrongPixels
-from acvp.evaluation.ssim import Ssim
+from acvp.evaluation.metrics import FrameMetrics, Ssim, WrongPixels, as_pixels
 
 PALETTE = np.array([[0, 0, 0], [200, 40, 40], [210, 40, 40], [255, 255, 255]], np.uint8)
 
 
 def frames(seed: int, count: int = 3, size: tuple[int, int] = (20, 16)) -> NDArray[np.uint8]:
-    """Random frames of four colours."""
+    """Random frames of four colors."""
     return PALETTE[np.random.default_rng(seed).integers(4, size=(count, *size))]
 
 
@@ -74,7 +72,7 @@ def test_ssim_of_frames_smaller_than_its_window() -> None:
     np.testing.assert_allclose(ssim.compare(ssim.blur(picture), ssim.blur(picture)), 1)
 
 
-def test_wrong_pixels_by_nearest_colour() -> None:
+def test_wrong_pixels_by_nearest_color() -> None:
     wrong, truth = WrongPixels(PALETTE), as_pixels(PALETTE[None, None])  # one row of four pixels
     assert wrong.count(truth, truth).tolist() == [0]
     near = truth.clone()

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.objects import ObjectFinder, find_positions
-from acvp.evaluation.places import HeldOutPart, Place
-from acvp.evaluation.replays import replay
+from acvp.evaluation.windows import HeldOutPart, Place
 
 MEAN = np.full((60, 80, 3), 50, np.float32)
 FINDER = ObjectFinder((60, 80), MEAN)
 
 
 def scene(row: int, column: int) -> NDArray[np.float32]:
-    """A bright 4×4 object whose centre is between pixels."""
+    """A bright 4×4 object whose center is between pixels."""
     frame = MEAN.copy()
     frame[row - 2 : row + 2, column - 2 : column + 2] = (200, 180, 20)
     return frame

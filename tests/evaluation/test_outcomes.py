@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.writer import open_writer
+from acvp.evaluation.models import Subject
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
-from acvp.evaluation.places import Place
-from acvp.evaluation.subjects import Subject
+from acvp.evaluation.windows import Place
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
-from acvp.presets import network
+from acvp.training.presets import network
 from tests.data.answers import INFO, answer_frame
 
 

@@ -12,17 +12,27 @@ from PIL import Image, ImageSequence
 
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
-from acvp.evaluation.drawing import GIVEN, LINE, PREDICTED, even_scale
-from acvp.evaluation.film import Film, shoot
+from acvp.evaluation.figures import GIVEN, LINE, PREDICTED, even_scale
+from acvp.evaluation.media import (
+    BORDER,
+    GAP,
+    HEIGHT,
+    Film,
+    check_crop,
+    check_format,
+    crop_strip,
+    gif,
+    mp4,
+    shoot,
+    strip,
+)
 from acvp.evaluation.objects import find_positions
-from acvp.evaluation.places import HeldOutPart, Place
-from acvp.evaluation.strips import check_crop, crop_strip, strip
-from acvp.evaluation.video import BORDER, GAP, HEIGHT, check_format, gif, mp4
+from acvp.evaluation.windows import HeldOutPart, Place
 from tests.evaluation.predictors import Oracle, as_subject, small_network
 
 CONTEXT, STEPS = 10, 6
 TOLERANCE = 24
-"""Pixel values by which H.264 may change a colour."""
+"""Pixel values by which H.264 may change a color."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +77,7 @@ def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
 
 
 def test_mp4_keeps_single_pixels(film: Film) -> None:
-    """Every pixel of the game, sprites included, comes back in its colour."""
+    """Every pixel of the game, sprites included, comes back in its color."""
     scale = even_scale(24, HEIGHT)
     top, left = 2 * LINE + BORDER, GAP + BORDER
     speckled = film.truth.copy()
@@ -76,8 +86,8 @@ def test_mp4_keeps_single_pixels(film: Film) -> None:
     for number in (0, CONTEXT):
         frame = decoded(mp4(changed))[number]
         panel = frame[top : top + 24 * scale, left : left + 24 * scale]
-        centres = panel[scale // 2 :: scale, scale // 2 :: scale]
-        assert np.abs(centres.astype(int) - speckled[number]).max() <= TOLERANCE
+        centers = panel[scale // 2 :: scale, scale // 2 :: scale]
+        assert np.abs(centers.astype(int) - speckled[number]).max() <= TOLERANCE
 
 
 def test_gif_has_every_frame(film: Film) -> None:

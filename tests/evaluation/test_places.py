@@ -11,7 +11,7 @@ from acvp.data.split import split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.errors import UserError
-from acvp.evaluation.places import Trained, choose_places, evenly, held_out_part
+from acvp.evaluation.windows import Trained, choose_places, evenly, held_out_part
 from tests.data.answers import answer_store
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.evaluation.results import FEW_EPISODES, Evaluation, few_episodes, summarise
-from acvp.evaluation.tally import Tally
+from acvp.evaluation.bootstrap import Tally
+from acvp.evaluation.run import FEW_EPISODES, Evaluation, few_episodes, summarize
 
 ERRORS, COPIED = [1.0, 2.0, 6.0, 3.0], [4.0, 4.0, 8.0, 12.0]
 """Of the episodes that have windows: 1, 2, 4 and 5 of six."""
@@ -28,7 +28,7 @@ def summary(seed: int = 0) -> Evaluation:
         "copy-last-frame": {"error": tally(COPIED)},
     }
     facts = {"scale": 255, "palette": True}
-    return summarise(tallies, seed=seed, baselines=("copy-last-frame",), facts=facts, left_out={})
+    return summarize(tallies, seed=seed, baselines=("copy-last-frame",), facts=facts, left_out={})
 
 
 def test_gain_and_sensitivity_by_hand() -> None:

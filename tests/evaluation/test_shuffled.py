@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.places import HeldOutPart, Place, choose_places, evenly
 from acvp.evaluation.run import evaluate
+from acvp.evaluation.windows import HeldOutPart, Place, choose_places, evenly
 from tests.data.answers import INFO, answer_frame, read_answer
 from tests.evaluation.predictors import Answers, Knowing, as_subject
 
@@ -44,7 +44,7 @@ class Painter(Knowing):
         super().__init__((6, 8, 3), 3)
         self.record: dict[Place, list[list[int]]] = defaultdict(list)
 
-    def recognise(self, frames: NDArray[np.uint8]) -> list[int]:
+    def recognize(self, frames: NDArray[np.uint8]) -> list[int]:
         actions: list[int] = []
         self.record[Place(*read_answer(frames[-1]))].append(actions)
         return actions

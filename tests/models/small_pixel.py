@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from acvp.models import PixelConfig, PixelPredictor
+from acvp.pixel import PixelConfig, PixelPredictor
 from tests.models.small_predictors import seeded
 
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
 CONFIG = PixelConfig(
     actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
-    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), recolours=(0, 2, 1, 1, 4), events=2,
+    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), recolors=(0, 2, 1, 1, 4), events=2,
 )  # fmt: skip
 
 
@@ -21,14 +21,14 @@ def make(config: PixelConfig = CONFIG, seed: int = 1) -> PixelPredictor:
     with torch.no_grad():
         for weight in predictor.parameters():
             weight.copy_(torch.randn(weight.shape, generator=seeded(seed)) * 0.3)
-    predictor.normaliser.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
+    predictor.normalizer.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
     return predictor.eval()
 
 
 def window(predictor: PixelPredictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """Normalised frames (B, m + K, C, H, W) of random colours of the palette, and actions (B, m + K - 1)."""
+    """Normalized frames (B, m + K, C, H, W) of random colors of the palette, and actions (B, m + K - 1)."""
     height, width, _ = predictor.config.frame
     times = predictor.context + predict
     classes = torch.randint(0, len(PALETTE), (rows, times, height, width), generator=seeded(seed))
-    frames = predictor.normaliser.to_float(predictor.colours.pixels(classes))
+    frames = predictor.normalizer.to_float(predictor.colors.pixels(classes))
     return frames, torch.randint(0, 3, (rows, times - 1), generator=seeded(seed))

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from acvp.models import (
-    AnyConfig,
     CopyLastFrameConfig,
     FeedforwardConfig,
     MeanFrameConfig,
     MlpConfig,
     NoActionConfig,
     Predictor,
+    PredictorConfig,
     RecurrentConfig,
     build_predictor,
 )
@@ -25,7 +25,7 @@ SIZES: dict[str, Any] = {
 }  # fmt: skip
 MLP: dict[str, Any] = {"actions": ACTIONS, "frame": FRAME, "hidden": (6, 8, 10, 7)}
 
-LEARNED: dict[str, AnyConfig] = {
+LEARNED: dict[str, PredictorConfig] = {
     "feedforward": FeedforwardConfig(**SIZES, factors=9),
     "feedforward-tensor": FeedforwardConfig(**SIZES, transform="tensor"),
     "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, outcome_heads=True),
@@ -36,7 +36,7 @@ LEARNED: dict[str, AnyConfig] = {
     "mlp": MlpConfig(**MLP),
     "mlp-heads": MlpConfig(**MLP, outcome_heads=True),
 }
-EVERY: dict[str, AnyConfig] = LEARNED | {
+EVERY: dict[str, PredictorConfig] = LEARNED | {
     "copy-last-frame": CopyLastFrameConfig(actions=ACTIONS, frame=FRAME),
     "mean-frame": MeanFrameConfig(actions=ACTIONS, frame=FRAME),
 }
@@ -50,12 +50,12 @@ def seeded(seed: int) -> torch.Generator:
 def small_predictor(name: str, seed: int = 1) -> Predictor:
     """Return a small predictor with a mean image that is not zero."""
     predictor = build_predictor(EVERY[name], seeded(seed))
-    predictor.normaliser.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
+    predictor.normalizer.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
     return predictor
 
 
 def random_window(predictor: Predictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:
-    """Return normalised frames (B, context + K, C, H, W) and action indices (B, context + K - 1)."""
+    """Return normalized frames (B, context + K, C, H, W) and action indices (B, context + K - 1)."""
     height, width, channels = FRAME
     times = predictor.context + predict
     frames = torch.randn(rows, times, channels, height, width, generator=seeded(seed))

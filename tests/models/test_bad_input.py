@@ -53,7 +53,7 @@ def test_a_context_that_is_too_short(name: str) -> None:
 def test_observe_refuses_pixels_and_other_shapes(name: str) -> None:
     predictor = small_predictor(name)
     frames, _ = random_window(predictor, predict=1)
-    with pytest.raises(InputTypeError, match=r"uint8, expected float .* normaliser\.to_float"):
+    with pytest.raises(InputTypeError, match=r"uint8, expected float .* normalizer\.to_float"):
         predictor.observe(frames.to(torch.uint8))
     with pytest.raises(InputTypeError, match="ndarray"):
         predictor.observe(ONE)  # type: ignore[arg-type]

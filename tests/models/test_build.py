@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from acvp.models import (
-    CONFIGS,
     ConfigError,
     RecurrentConfig,
     bfloat16,
@@ -16,6 +15,7 @@ from acvp.models import (
     compile_networks,
     config_from_dict,
     config_to_dict,
+    kinds,
 )
 from acvp.models.acceleration import cpu_has_bfloat16
 from tests.models.small_predictors import EVERY, LEARNED, random_window, seeded, small_predictor
@@ -30,11 +30,11 @@ def test_config_and_state_dict_are_the_whole_predictor(name: str) -> None:
     again.load_state_dict(predictor.state_dict())
     frames, actions = random_window(predictor, predict=2)
     assert torch.equal(again(frames, actions, predict=2).frames, predictor(frames, actions, predict=2).frames)
-    assert torch.equal(again.normaliser.mean, predictor.normaliser.mean)
+    assert torch.equal(again.normalizer.mean, predictor.normalizer.mean)
 
 
 def test_kinds_are_the_names_of_the_command_line() -> None:
-    assert {"feedforward", "recurrent", "no-action", "mlp"} < set(CONFIGS)
+    assert {"feedforward", "recurrent", "no-action", "mlp"} < set(kinds())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models.deconvolution import Deconvolution, sub_pixel_deconvolution
+from acvp.models.encoder_decoder import Deconvolution, sub_pixel_deconvolution
 from tests.models.small_predictors import seeded
 
 
@@ -40,7 +40,7 @@ def test_gradients_are_those_of_the_transposed_form(case: tuple[Deconvolution, T
     layer, x = case
     x.requires_grad_()
     weights = (x, layer.weight, layer.bias)
-    with patch("acvp.models.deconvolution.SUB_PIXEL_OUTPUTS", sub_pixel_outputs):
+    with patch("acvp.models.encoder_decoder.SUB_PIXEL_OUTPUTS", sub_pixel_outputs):
         mine = layer(x)
     transposed = functional.conv_transpose2d(x, layer.weight, layer.bias, layer.stride, layer.pad)
     torch.testing.assert_close(mine, transposed)

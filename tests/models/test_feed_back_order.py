@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from acvp.models.history import HistoryState
+from acvp.models.predictor import HistoryState
 from tests.models.small_predictors import random_window, small_predictor
 
 

@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from acvp.models import AnyConfig, FeedforwardConfig, MlpConfig, NoActionConfig, RecurrentConfig, build_predictor
-from acvp.models.deconvolution import Deconvolution
-from acvp.models.network import FrameDecoder, FrameEncoder
+from acvp.models import FeedforwardConfig, MlpConfig, NoActionConfig, PredictorConfig, RecurrentConfig, build_predictor
+from acvp.models.encoder_decoder import Deconvolution, FrameDecoder, FrameEncoder
 from tests.models.small_predictors import LEARNED, SIZES, seeded
 
 
-def parameters(config: AnyConfig) -> int:
+def parameters(config: PredictorConfig) -> int:
     """Return the number of parameters of a predictor, built without memory."""
     with torch.device("meta"):
         return sum(weight.numel() for weight in build_predictor(config).parameters())
@@ -32,7 +31,7 @@ def parameters(config: AnyConfig) -> int:
     ],
     ids=lambda value: getattr(value, "kind", str(value)),
 )
-def test_parameter_counts_are_those_of_the_authors_code(config: AnyConfig, count: int) -> None:
+def test_parameter_counts_are_those_of_the_authors_code(config: PredictorConfig, count: int) -> None:
     assert parameters(config) == count
 
 

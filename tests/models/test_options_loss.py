@@ -1,4 +1,4 @@
-"""The loss over chosen and copied colours: its value, its gradient, and numbers that no float32 holds."""
+"""The loss over chosen and copied colors: its value, its gradient, and numbers that no float32 holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from acvp.models.options_loss import NO_PIXEL, SMALLEST_MOTION, options_loss
+from acvp.pixel.loss import NO_PIXEL, SMALLEST_MOTION, options_loss
 from tests.models.small_predictors import seeded
 
 
@@ -30,7 +30,7 @@ def test_the_loss_has_the_gradient_that_it_says() -> None:
 
 @pytest.mark.parametrize(("far", "motion"), [(200.0, 70.0), (100.0, 250.0), (500.0, 280.0), (500.0, 300.0), (1e4, 1e5)])
 def test_the_loss_bears_logits_that_no_exponential_does(far: float, motion: float) -> None:
-    """The first motion brings the second colour: the logits are ±far for choosing, motion − far and far − motion."""
+    """The first motion brings the second color: the logits are ±far for choosing, motion − far and far − motion."""
     own = torch.tensor([[[far, -far]]], requires_grad=True)
     motions = torch.tensor([[motion, -motion]], requires_grad=True)
     logits = torch.tensor([far, motion - far])
@@ -45,7 +45,7 @@ def test_the_loss_bears_logits_that_no_exponential_does(far: float, motion: floa
             torch.testing.assert_close(of_motions[0, 0], shares[1])
 
 
-def test_where_every_motion_is_out_of_the_question_colours_are_chosen() -> None:
+def test_where_every_motion_is_out_of_the_question_colors_are_chosen() -> None:
     own, motions = torch.tensor([[[1.0, 3.0]]]), torch.tensor([[-1e4, -1e4]])
     loss = options_loss(own, motions, torch.tensor([[[1, 0]]]), torch.tensor([[0]]))
     torch.testing.assert_close(loss, functional.cross_entropy(own[0], torch.tensor([0]), reduction="none"))

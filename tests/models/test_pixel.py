@@ -12,35 +12,35 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models import ConfigError, PixelPredictor, UnknownColourWarning, imagine
-from acvp.models.colours import Colours
-from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.pixel import PixelState
-from acvp.models.pixel_outcome import event_heads
-from acvp.models.unet import ActionUnet
+from acvp.models import ConfigError, imagine
+from acvp.models.artifact import predictor_files, predictor_from_files
+from acvp.pixel import PixelPredictor, UnknownColorWarning
+from acvp.pixel.network import ActionUnet, event_heads
+from acvp.pixel.palette import Colors
+from acvp.pixel.predictor import PixelState
 from tests.models.small_pixel import CONFIG, PALETTE, make, window
 from tests.models.small_predictors import seeded
 
 
 @given(st.sets(st.tuples(*[st.integers(0, 255)] * 3), min_size=1, max_size=256), st.integers(0, 2**31))
 @settings(max_examples=50)
-def test_every_colour_of_a_palette_is_a_class_and_back(palette: set[tuple[int, int, int]], seed: int) -> None:
-    colours = Colours(tuple(palette), quantised=False)
-    classes = torch.randint(0, len(colours), (3, 4), generator=seeded(seed))
-    assert torch.equal(colours.classes(colours.pixels(classes)), classes)
+def test_every_color_of_a_palette_is_a_class_and_back(palette: set[tuple[int, int, int]], seed: int) -> None:
+    colors = Colors(tuple(palette), quantized=False)
+    classes = torch.randint(0, len(colors), (3, 4), generator=seeded(seed))
+    assert torch.equal(colors.classes(colors.pixels(classes)), classes)
 
 
-def test_an_unknown_colour_is_told_and_taken_for_the_nearest() -> None:
-    colours = Colours(PALETTE, quantised=False)
-    with pytest.warns(UnknownColourWarning, match=r"2 of 3 pixels have one of 2 colours .*\(0, 230, 20\)"):
-        classes = colours.classes(torch.tensor([[250, 0, 9], [0, 230, 20], [0, 0, 0]], dtype=torch.uint8))
+def test_an_unknown_color_is_told_and_taken_for_the_nearest() -> None:
+    colors = Colors(PALETTE, quantized=False)
+    with pytest.warns(UnknownColorWarning, match=r"2 of 3 pixels have one of 2 colors .*\(0, 230, 20\)"):
+        classes = colors.classes(torch.tensor([[250, 0, 9], [0, 230, 20], [0, 0, 0]], dtype=torch.uint8))
     assert classes.tolist() == [1, 2, 0]
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_quantised_palette_takes_similar_colours_in_silence() -> None:
-    colours = Colours(PALETTE, quantised=True)
-    assert colours.classes(torch.tensor([250, 0, 9], dtype=torch.uint8)).item() == 1
+def test_a_quantized_palette_takes_similar_colors_in_silence() -> None:
+    colors = Colors(PALETTE, quantized=True)
+    assert colors.classes(torch.tensor([250, 0, 9], dtype=torch.uint8)).item() == 1
 
 
 def test_before_training_nothing_changes() -> None:
@@ -72,10 +72,10 @@ def test_predictions_are_frames_of_the_palette() -> None:
     changed = False
     state = predictor.observe(frames[:, :3])
     for frame, after in imagine(predictor, state, actions[:, -4:]):
-        pixels = predictor.normaliser.to_uint8(frame)
-        assert {tuple(colour) for colour in pixels.flatten(0, 2).tolist()} <= set(PALETTE)
+        pixels = predictor.normalizer.to_uint8(frame)
+        assert {tuple(color) for color in pixels.flatten(0, 2).tolist()} <= set(PALETTE)
         assert isinstance(after, PixelState)
-        assert torch.equal(predictor.colours.classes(pixels), after.classes[:, 1])
+        assert torch.equal(predictor.colors.classes(pixels), after.classes[:, 1])
         changed |= not torch.equal(frame, frames[:, 2])
     assert changed
 
@@ -117,7 +117,7 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
     """The one-step loss pixel by pixel: summed over a frame's pixels, averaged over rows."""
     state = predictor.observe(frames[:, :-1])
     features, _ = predictor._features(predictor._mixed(state), functional.one_hot(actions[:, -1], 3).to(frames.dtype))
-    target = predictor.colours.classes(predictor.normaliser.to_uint8(frames[:, -1]))
+    target = predictor.colors.classes(predictor.normalizer.to_uint8(frames[:, -1]))
     total = torch.zeros(())
     cell, count = predictor.pixel_config.cell, len(PALETTE)
     for row in range(len(frames)):
@@ -127,21 +127,21 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
                 own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
                 weights = own.exp()
                 *motions, turning = predictor.copy(here)
-                turned = CONFIG.recolours[state.classes[row, 1, y, x]]
+                turned = CONFIG.recolors[state.classes[row, 1, y, x]]
                 weights = weights + functional.one_hot(torch.tensor(turned), count) * (own[turned] + turning).exp()
                 ways = [(1, *way) for way in CONFIG.motions] + [(0, *way) for way in CONFIG.older_motions]
                 for motion, (source, down, right) in zip(motions, ways, strict=True):
                     from_y, from_x = y - down, x - right
                     if 0 <= from_y < frames.shape[-2] and 0 <= from_x < frames.shape[-1]:
-                        colour = state.classes[row, source, from_y, from_x]
-                        weights = weights + functional.one_hot(colour, count) * (own[colour] + motion).exp()
+                        color = state.classes[row, source, from_y, from_x]
+                        weights = weights + functional.one_hot(color, count) * (own[color] + motion).exp()
                 total = total - (weights[target[row, y, x]] / weights.sum()).log()
     return total / len(frames)
 
 
 @pytest.mark.parametrize("cells_at_once", [5, 128])
 def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
-    monkeypatch.setattr("acvp.models.pixel.CELLS_AT_ONCE", cells_at_once)
+    monkeypatch.setattr("acvp.pixel.predictor.CELLS_AT_ONCE", cells_at_once)
     predictor = make(replace(CONFIG, still=1))
     weights = (predictor.head.weight, predictor.copy.weight, predictor.place)
     frames, actions = window(predictor, 1)
@@ -156,7 +156,7 @@ def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("option", "source"), [(1, 1), (2, 0)])
 def test_a_motion_moves_what_is_there_and_what_was(option: int, source: int) -> None:
     """Sure of the motion 3 down, 1 right, of a frame, the predictor moves that frame; nothing comes from outside."""
-    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), recolours=())
+    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), recolors=())
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
     predictor.copy.bias.data[option] = 9.0
@@ -171,14 +171,14 @@ def test_a_motion_moves_what_is_there_and_what_was(option: int, source: int) -> 
     assert torch.equal(after[:, 0], state.classes[:, 1])
 
 
-def test_colours_turn_into_those_that_follow_them() -> None:
+def test_colors_turn_into_those_that_follow_them() -> None:
     predictor = PixelPredictor(CONFIG, seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
     predictor.copy.bias.data[-1] = 9.0
     frames, actions = window(predictor, 1)
     state = predictor.observe(frames[:, :3])
     turned = predictor.predict(state, actions[:, -1])[1].classes[:, 1]
-    assert torch.equal(turned, torch.tensor(CONFIG.recolours)[state.classes[:, 1]])
+    assert torch.equal(turned, torch.tensor(CONFIG.recolors)[state.classes[:, 1]])
 
 
 @pytest.mark.parametrize("odds", [4.0, 6.0, 8.0])
@@ -206,7 +206,7 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
-    """Return the state after two equal frames of classes (1, H, W): the mean image, or normalised ``frame``."""
+    """Return the state after two equal frames of classes (1, H, W): the mean image, or normalized ``frame``."""
     shown = torch.zeros(1, 3, *classes.shape[1:]) if frame is None else frame
     return PixelState(embedded=torch.empty(0), frame=shown, classes=classes[:, None].expand(-1, 2, -1, -1))
 
@@ -280,12 +280,12 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "odds"), [(1.0, 3.0), (2.0, sqrt(3))])
-def test_colours_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
-    config = replace(CONFIG, recolours=(), palette=PALETTE[:2], frame=(10, 10, 3))
+def test_colors_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
+    config = replace(CONFIG, recolors=(), palette=PALETTE[:2], frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
-    predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second colour three times as often
-    state = predictor.observe(predictor.normaliser.to_float(torch.zeros(2000, 3, 10, 10, 3, dtype=torch.uint8)))
+    predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second color three times as often
+    state = predictor.observe(predictor.normalizer.to_float(torch.zeros(2000, 3, 10, 10, 3, dtype=torch.uint8)))
     actions = torch.zeros(2000, dtype=torch.long)
     draws = []
     for seed in (1, 1, 2):
@@ -304,9 +304,9 @@ def test_colours_are_drawn_in_proportion_and_as_the_seed_says(temperature: float
 
 
 def test_of_two_motions_one_is_drawn_for_all_that_may_move() -> None:
-    config = replace(CONFIG, recolours=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
+    config = replace(CONFIG, recolors=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
-    torch.nn.init.constant_(predictor.copy.bias, 20.0)  # both as likely, and chosen colours out of the question
+    torch.nn.init.constant_(predictor.copy.bias, 20.0)  # both as likely, and chosen colors out of the question
     frames, _ = window(predictor, 1, rows=600)
     predictor.sample(seed=3)
     state = predictor.observe(frames[:, :3])
@@ -336,8 +336,8 @@ def test_a_predictor_survives_its_files() -> None:
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
         ({"events": -1}, "events is -1"),
-        ({"recolours": (0, 1)}, "for each of the 5 colours"),
-        ({"recolours": (0, 1, 2, 3, 5)}, "for each of the 5 colours"),
+        ({"recolors": (0, 1)}, "for each of the 5 colors"),
+        ({"recolors": (0, 1, 2, 3, 5)}, "for each of the 5 colors"),
         ({"motions": ()}, "the first"),
         ({"motions": ((1, 0),)}, "the first"),
         ({"motions": ((0, 0), (1, 0), (1, 0))}, "different"),

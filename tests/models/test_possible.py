@@ -1,4 +1,4 @@
-"""Colours are predicted only where they can be."""
+"""Colors are predicted only where they can be."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from acvp.models import ConfigError, PixelPredictor
-from acvp.models.files import predictor_files, predictor_from_files
+from acvp.models import ConfigError
+from acvp.models.artifact import predictor_files, predictor_from_files
+from acvp.pixel import PixelPredictor
 from tests.models.small_pixel import CONFIG, PALETTE, make, window
 
 
 def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
-    """Each colour in a share of all places, and the first everywhere: no pixel is left without any."""
+    """Each color in a share of all places, and the first everywhere: no pixel is left without any."""
     height, width, _ = predictor.config.frame
     places = np.random.default_rng(7).random((len(PALETTE), height, width)) < share
     places[0] = True
@@ -23,7 +24,7 @@ def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
 
 
 @pytest.mark.parametrize("every_option", [False, True])
-def test_a_colour_is_predicted_only_where_it_can_be(every_option: bool) -> None:
+def test_a_color_is_predicted_only_where_it_can_be(every_option: bool) -> None:
     predictor = make()
     frames, actions = window(predictor, 3)
     state, free = predictor.observe(frames[:, :3]), predictor.observe(frames[:, :3])
@@ -42,7 +43,7 @@ def test_a_colour_is_predicted_only_where_it_can_be(every_option: bool) -> None:
     assert differs
 
 
-def test_both_ways_of_choosing_know_where_colours_can_be() -> None:
+def test_both_ways_of_choosing_know_where_colors_can_be() -> None:
     predictor = make(replace(CONFIG, frame=(33, 28, 3)))
     predictor.set_possible(some_places(predictor, 0.5))
     frames, _ = window(predictor, 1)
@@ -51,7 +52,7 @@ def test_both_ways_of_choosing_know_where_colours_can_be() -> None:
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
 
 
-def test_where_colours_can_be_is_saved_and_loaded() -> None:
+def test_where_colors_can_be_is_saved_and_loaded() -> None:
     predictor = make()
     assert predictor.impossible is None
     predictor.set_possible(some_places(predictor, 0.5))

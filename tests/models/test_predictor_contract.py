@@ -39,10 +39,10 @@ def test_rollout_equals_repeated_predict(name: str) -> None:
     seen = rollout(predictor, frames, actions)
     assert seen.shape == (2, 4, *FRAME)
     assert seen.dtype == np.uint8
-    state = predictor.observe(predictor.normaliser.to_float(torch.from_numpy(frames)))
+    state = predictor.observe(predictor.normalizer.to_float(torch.from_numpy(frames)))
     for step in range(4):
         frame, state = predictor.predict(state, torch.from_numpy(actions[:, step]))
-        assert np.array_equal(predictor.normaliser.to_uint8(frame).numpy(), seen[:, step])
+        assert np.array_equal(predictor.normalizer.to_uint8(frame).numpy(), seen[:, step])
 
 
 @every
@@ -224,5 +224,5 @@ def test_copy_and_mean_are_what_they_say() -> None:
     copied = rollout(small_predictor("copy-last-frame"), frames, np.array([0, 1]))
     assert np.array_equal(copied, np.stack([frames[-1]] * 2))
     mean = small_predictor("mean-frame")
-    expected = mean.normaliser.mean.round().to(torch.uint8).numpy()
+    expected = mean.normalizer.mean.round().to(torch.uint8).numpy()
     assert np.array_equal(rollout(mean, frames, np.array([0]))[0], expected)

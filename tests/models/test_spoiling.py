@@ -1,4 +1,4 @@
-"""Spoiled frames: of known colours, never the last one, and what is to be predicted stays as it was."""
+"""Spoiled frames: of known colors, never the last one, and what is to be predicted stays as it was."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from acvp.models import ConfigError, Normaliser, PixelConfig, PixelPredictor
-from acvp.models.pixel import PixelState
-from acvp.models.spoiling import spoil
+from acvp.models import ConfigError, Normalizer
+from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.loss import spoil
+from acvp.pixel.predictor import PixelState
 from tests.models.small_predictors import seeded
 
 PALETTE = torch.tensor([[0, 0, 0], [255, 0, 0], [40, 40, 200]], dtype=torch.uint8)
 
 
-def some(height: int, width: int, rows: int, times: int, seed: int) -> tuple[Normaliser, Tensor]:
-    normaliser = Normaliser((height, width, 3), 255.0)
-    normaliser.set_mean(torch.rand(height, width, 3, generator=seeded(seed)) * 255)
-    classes = torch.randint(0, 2, (rows, times, height, width), generator=seeded(seed))  # never the third colour
-    return normaliser, normaliser.to_float(PALETTE[classes])
+def some(height: int, width: int, rows: int, times: int, seed: int) -> tuple[Normalizer, Tensor]:
+    normalizer = Normalizer((height, width, 3), 255.0)
+    normalizer.set_mean(torch.rand(height, width, 3, generator=seeded(seed)) * 255)
+    classes = torch.randint(0, 2, (rows, times, height, width), generator=seeded(seed))  # never the third color
+    return normalizer, normalizer.to_float(PALETTE[classes])
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 4), st.integers(2, 9), st.integers(0, 2**31))
 @settings(max_examples=100)
-def test_known_colours_only_and_the_last_frame_untouched(h: int, w: int, rows: int, times: int, seed: int) -> None:
-    normaliser, frames = some(h, w, rows, times, seed)
+def test_known_colors_only_and_the_last_frame_untouched(h: int, w: int, rows: int, times: int, seed: int) -> None:
+    normalizer, frames = some(h, w, rows, times, seed)
     before = frames.clone()
-    spoiled = spoil(frames, 1.0, PALETTE, normaliser, np.random.default_rng(seed))
+    spoiled = spoil(frames, 1.0, PALETTE, normalizer, np.random.default_rng(seed))
     assert torch.equal(frames, before)
     assert torch.equal(spoiled[:, -1], frames[:, -1])
-    pixels = normaliser.to_uint8(spoiled)[..., None, :]
+    pixels = normalizer.to_uint8(spoiled)[..., None, :]
     assert (pixels == PALETTE).all(-1).any(-1).all()
-    again = spoil(frames, 1.0, PALETTE, normaliser, np.random.default_rng(seed))
+    again = spoil(frames, 1.0, PALETTE, normalizer, np.random.default_rng(seed))
     assert torch.equal(again, spoiled)
 
 
 def test_a_share_of_the_rows_is_spoiled_in_patches_that_stay() -> None:
-    normaliser, frames = some(40, 40, 200, 12, 3)
-    spoiled = spoil(frames, 0.3, PALETTE, normaliser, np.random.default_rng(1))
-    changed = (normaliser.to_uint8(spoiled) != normaliser.to_uint8(frames)).any(-1)  # (B, T, H, W)
+    normalizer, frames = some(40, 40, 200, 12, 3)
+    spoiled = spoil(frames, 0.3, PALETTE, normalizer, np.random.default_rng(1))
+    changed = (normalizer.to_uint8(spoiled) != normalizer.to_uint8(frames)).any(-1)  # (B, T, H, W)
     assert 30 < int(changed.flatten(1).any(1).sum()) < 75
     assert changed.float().sum((2, 3)).max() <= 2 * 10 * 10
     long = changed.any(-1).any(-1).sum(1)  # frames of each row
@@ -65,7 +66,7 @@ def test_a_network_sees_spoiled_frames_and_is_to_predict_the_real_ones(monkeypat
     monkeypatch.setattr(PixelPredictor, "_loss", remember)
     for share in (0.0, 1.0):
         predictor = PixelPredictor(replace(config, spoiled=share), seeded(1)).train()
-        predictor.normaliser.set_mean(some(20, 20, 1, 1, 4)[0].mean)
+        predictor.normalizer.set_mean(some(20, 20, 1, 1, 4)[0].mean)
         predictor(frames, torch.zeros(8, 4, dtype=torch.long), predict=2, feed_back=False)
     (real, targets), (spoiled, same_targets) = seen
     assert torch.equal(targets, same_targets)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acvp.models import ConfigError, FeedforwardConfig
-from acvp.models.network import FrameDecoder, FrameEncoder
-from acvp.models.stack import stack_sizes
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, stack_sizes
 from tests.models.small_predictors import SIZES, seeded
 
 LAYER = st.tuples(st.integers(1, 6), st.tuples(st.integers(0, 2), st.integers(0, 2)), st.integers(1, 3))

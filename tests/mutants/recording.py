@@ -70,7 +70,7 @@ RECORDING = (
     ),
     Mutant(
         "rarity of a window leaves its first predicted step out",
-        "data/rarity.py",
+        "data/priorities.py",
         "before[starts + context - 1]",
         "before[starts + context]",
         "data/test_rarity.py::test_a_window_is_as_rare_as_the_steps_it_predicts",
@@ -84,7 +84,7 @@ RECORDING = (
     ),
     Mutant(
         "motions have the opposite sign",
-        "data/motions.py",
+        "pixel/statistics.py",
         "y - a, x - b",
         "y + a, x + b",
         "data/test_motions.py::test_a_motion_is_found",

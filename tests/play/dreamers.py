@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from acvp.data.views import GRAY_84, RGB, View
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor
-from acvp.play.cast import Cast
+from acvp.play.context import Cast
 from acvp.play.session import Session
 from tests.evaluation.predictors import Knowing
 
@@ -34,7 +34,7 @@ class StandStill(Knowing):
         super().__init__((24, 24, 3), 5, context)
         self.about = About(env_id=env_id, view="rgb", action_meanings=MEANINGS)
 
-    def recognise(self, frames: Frame) -> Frame:
+    def recognize(self, frames: Frame) -> Frame:
         last: Frame = frames[-1]
         return last
 
@@ -53,7 +53,7 @@ def network(view: View = RGB, *, env_id: str = TOY_ID, outcome_heads: bool = Tru
     frame = view.shape((24, 24, 3))
     config = MlpConfig(actions=5, frame=frame, hidden=(6, 8, 10, 7), outcome_heads=outcome_heads)
     predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
-    predictor.normaliser.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
+    predictor.normalizer.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
     predictor.about = About(env_id=env_id, view=view.name, action_meanings=MEANINGS)
     return predictor
 

@@ -293,10 +293,10 @@ def test_light_and_dark(browser: Browser, address: str) -> None:
     papers = []
     for scheme in ("light", "dark"):
         view = View(browser, address, color_scheme=scheme)
-        colour = "getComputedStyle(document.body).backgroundColor"
-        papers.append(view.page.evaluate(colour))
+        color = "getComputedStyle(document.body).backgroundColor"
+        papers.append(view.page.evaluate(color))
         view.press("t")
-        papers.append(view.page.evaluate(colour))
+        papers.append(view.page.evaluate(color))
         view.context.close()
     assert papers[0] == papers[3] != papers[1] == papers[2]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.play.dream import Dreamer
-from acvp.play.meters import Meters
+from acvp.play.imagined import Dreamer
+from acvp.play.rewind import Meters
 from tests.evaluation.predictors import as_subject
 from tests.play.dreamers import NOOP, network
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
-from acvp.models import CONFIGS, About, Predictor, build_predictor, predictor_files, rollout
-from acvp.models.pixel import PixelPredictor
-from acvp.play import ort_web
-from acvp.play.onnx_step import Graphs, OnnxDream, compare, example_frames, to_graphs
-from acvp.play.ort_web import WANTED, runtime_files
+from acvp.models import About, Predictor, build_predictor, config_class, predictor_files, rollout
+from acvp.pixel.predictor import PixelPredictor
+from acvp.play import static_page as ort_web
+from acvp.play.onnx import Graphs, OnnxDream, compare, example_frames, to_graphs
+from acvp.play.static_page import WANTED, runtime_files
 from tests.play.dreamers import MEANINGS
 
 PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
@@ -41,7 +41,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
         "older_motions": ((0, 0), (-3, 1)),
-        "recolours": tuple(reversed(range(len(PALETTE)))),
+        "recolors": tuple(reversed(range(len(PALETTE)))),
         "round_edges": True,
     },
     "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "outcome_heads")},
@@ -53,7 +53,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 def small(kind: str) -> Predictor:
     """Return a small predictor for ToyGame with random weights that do something."""
-    config = CONFIGS[kind](actions=5, frame=(24, 24, 3), **SIZES[kind])
+    config = config_class(kind)(actions=5, frame=(24, 24, 3), **SIZES[kind])
     predictor = build_predictor(config, torch.Generator().manual_seed(3)).eval()
     draw = torch.Generator().manual_seed(4)
     for weight in predictor.parameters():
@@ -133,14 +133,14 @@ def test_starts_come_from_a_store_or_from_the_game(
     folder: Path, tmp_path: Path, toy: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = Graphs(observe=b"", step=b"", state=(), outcome=False)
-    monkeypatch.setattr("acvp.play.export.to_graphs", lambda predictor: nothing)
-    monkeypatch.setattr("acvp.play.export.runtime_files", lambda: {"x": b""})
+    monkeypatch.setattr("acvp.play.static_page.to_graphs", lambda predictor: nothing)
+    monkeypatch.setattr("acvp.play.static_page.runtime_files", lambda: {"x": b""})
     for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
         assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
         frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
-        assert {tuple(colour) for colour in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
+        assert {tuple(color) for color in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
         assert len({start.tobytes() for start in starts}) > 1
         assert b'data-source="onnx"' in (tmp_path / name / "index.html").read_bytes()
 

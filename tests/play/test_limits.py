@@ -14,10 +14,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from acvp.errors import UserError
-from acvp.play.command import play
 from acvp.play.config import PlayConfig
 from acvp.play.connection import IN_FLIGHT, Presence
 from acvp.play.limits import OUT_OF_FILES, Limits, OutOfFiles
+from acvp.play.run import play
 from acvp.play.session import Session
 from tests.faults import PATIENCE
 from tests.play.serving import Client, serve, wait_until
@@ -225,7 +225,7 @@ def test_no_file_left_to_listen_with(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("acvp.play.server.free_socket", none_left)
-    monkeypatch.setattr("acvp.play.command.session_maker", lambda config: lambda: Client.__new__(Client))
+    monkeypatch.setattr("acvp.play.run.session_maker", lambda config: lambda: Client.__new__(Client))
     monkeypatch.setattr(Client, "close", lambda self: None, raising=False)
     with pytest.raises(UserError, match="ulimit"):
         play(PlayConfig(browser=False), print)

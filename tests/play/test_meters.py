@@ -12,10 +12,10 @@ import torch
 from acvp.data.views import RGB
 from acvp.envs import Step
 from acvp.evaluation.definitions import WRONG_BY
-from acvp.evaluation.subjects import Subject
-from acvp.play.cast import Cast
-from acvp.play.dream import Dream, Dreamer
-from acvp.play.meters import Meters
+from acvp.evaluation.models import Subject
+from acvp.play.context import Cast
+from acvp.play.imagined import Dream, Dreamer
+from acvp.play.rewind import Meters
 from acvp.play.session import Session
 from acvp.play.worlds import LiveWorld
 from tests.play.dreamers import NOOP, StandStill, network, play_on

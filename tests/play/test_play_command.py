@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.cli import main
-from acvp.models import PixelPredictor, predictor_files
-from acvp.play.cast import gather
-from acvp.play.command import session_maker
+from acvp.cli.main import main
+from acvp.models import predictor_files
+from acvp.pixel import PixelPredictor
 from acvp.play.config import PlayConfig
-from acvp.play.dream import Dreamer
+from acvp.play.context import gather
+from acvp.play.imagined import Dreamer
+from acvp.play.run import session_maker
 from acvp.play.server import free_socket
 from tests.faults import PATIENCE
 from tests.play.dreamers import network
@@ -104,7 +105,7 @@ def hear_interrupts() -> None:
 def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     with free_socket(18900) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "acvp.cli", "play", "--run", str(folder), "--port", str(port), "--no-browser"]
+        command = [sys.executable, "-m", "acvp", "play", "--run", str(folder), "--port", str(port), "--no-browser"]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_interrupts) as process:
             assert process.stdout is not None

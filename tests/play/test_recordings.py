@@ -11,7 +11,7 @@ from PIL import Image
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.play.cast import Cast
+from acvp.play.context import Cast
 from acvp.play.session import Session
 from acvp.play.worlds import LiveWorld, RecordedWorld
 from tests.play.dreamers import (

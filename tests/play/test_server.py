@@ -17,10 +17,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from acvp.errors import UserError
-from acvp.play.commands import MAX_MESSAGE
 from acvp.play.connection import IN_FLIGHT
-from acvp.play.page_files import page_files
-from acvp.play.server import free_socket, open_page
+from acvp.play.protocol import MAX_MESSAGE
+from acvp.play.server import free_socket, open_page, page_files
 from acvp.play.session import Session
 from tests.faults import PATIENCE, Trials, counted
 from tests.play.dreamers import UP, player

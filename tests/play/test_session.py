@@ -14,7 +14,7 @@ from acvp.data.policies import Player
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, MlpConfig, Predictor, build_predictor
-from acvp.play.cast import Cast
+from acvp.play.context import Cast
 from acvp.play.session import KEPT, MOST_STEPS, Session
 from acvp.play.worlds import LiveWorld
 from tests.play.dreamers import (

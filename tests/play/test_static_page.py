@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.errors import UserError
 from acvp.models import predictor_files
-from acvp.play.ort_web import runtime_files
+from acvp.play.static_page import runtime_files
 from tests.play.browsing import View, a_browser
 from tests.play.serving import wait_until
 from tests.play.test_export import small

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.play.timeline import EVERY, RECENT, Timeline
+from acvp.play.rewind import EVERY, RECENT, Timeline
 
 
 def everything(timeline: Timeline[int]) -> list[int]:

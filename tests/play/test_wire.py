@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.errors import UserError
-from acvp.play.commands import COMMANDS, LARGEST_NUMBER, Note, parse
+from acvp.play.protocol import COMMANDS, LARGEST_NUMBER, FrameStream, Note, PictureStream, facts, grid_message, parse
 from acvp.play.session import Session
-from acvp.play.wire import FrameStream, PictureStream, facts, grid_message
 from tests.play.dreamers import NOOP, UP, play_on, session
 from tests.play.serving import Frames, unpack
 
 
-def colours(count: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Return so many different colours."""
+def colors(count: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Return so many different colors."""
     draw = np.random.default_rng(seed).choice(2**24, count, replace=False)
     return np.stack((draw >> 16, draw >> 8 & 255, draw & 255), -1).astype(np.uint8)
 
@@ -29,7 +28,7 @@ def colours(count: int, seed: int = 0) -> NDArray[np.uint8]:
 @settings(max_examples=25)
 def test_frames_arrive_as_they_were_sent(kinds: list[tuple[str, int]]) -> None:
     stream, reader = FrameStream(), Frames()
-    few, many = colours(40), colours(400)
+    few, many = colors(40), colors(400)
     for kind, seed in kinds:
         draw = np.random.default_rng(seed)
         size = (draw.integers(1, 9), draw.integers(1, 9)) if seed < 20 else (20, 20)
@@ -52,8 +51,8 @@ def test_a_changed_pixel_arrives_as_it_was_sent() -> None:
     assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
 
 
-def test_few_colours_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
-    frame = colours(30)[np.random.default_rng(1).integers(0, 30, (50, 60))]
+def test_few_colors_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
+    frame = colors(30)[np.random.default_rng(1).integers(0, 30, (50, 60))]
     stream = FrameStream()
     assert len(stream.encode(frame)[1]) == 3000
     header, data = stream.encode(frame.copy())

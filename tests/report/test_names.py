@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from tests.evaluation.runs import make_run
 from tests.planted_kinds import shorten
 from tests.training.small import toy_store

@@ -10,9 +10,8 @@ import numpy as np
 
 from acvp.evaluation.definitions import METRICS
 from acvp.evaluation.tables import horizon_tables
-from acvp.report.page import _compute, _glance, _horizon_cards
+from acvp.report.page import _compute, _glance, _horizon_cards, training_figure
 from acvp.report.sources import RunSource, Sources
-from acvp.report.training_plot import training_figure
 
 HORIZON = 12
 NAMES = ("run", "copy-last-frame", "mean-frame")

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.report.config import ReportConfig
 from acvp.report.page import make_page
-from acvp.report.sources import read_sources
+from acvp.report.sources import ReportConfig, read_sources
 from tests.evaluation.runs import make_run
 
 pytestmark = pytest.mark.slow

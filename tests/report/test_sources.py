@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.report.config import ReportConfig
-from acvp.report.sources import read_sources
-from acvp.report.training_plot import training_figure
+from acvp.report.page import training_figure
+from acvp.report.sources import ReportConfig, read_sources
 from acvp.runs import RunFolder
 
 

@@ -19,14 +19,13 @@ from torch.optim import Optimizer
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.presets import network
-from acvp.training.batches import DeviceBatch
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import Phase
+from acvp.training.data import DeviceBatch
 from acvp.training.log import StepReport
-from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe
-from acvp.training.session import Result, train
+from acvp.training.optimizers import OptimizerConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.run import Result, train
 from acvp.training.trainer import Trainer
 
 SMALL_TOY = "acvp-tests/SmallToy-v0"
@@ -55,7 +54,7 @@ def small_recipe(model: str = "feedforward", **changes: Any) -> Recipe:
         name="small",
         predictor=predictor,
         view="rgb",
-        optimiser=OptimiserConfig(kind="adam", bias_rate=2.0),
+        optimizer=OptimizerConfig(kind="adam", bias_rate=2.0),
         phases=(first, replace(first, predict=3, batch_size=2, steps=4)),
         evaluate_every=3,
         windows=4,
@@ -89,10 +88,10 @@ class Trace:
         """Listen to every trainer, and give it the clock."""
         real_update, real_agree = Trainer.update, Trainer._agree
 
-        def update(trainer: Trainer, phase: Phase, optimiser: Optimizer, batch: DeviceBatch) -> StepReport:
+        def update(trainer: Trainer, phase: Phase, optimizer: Optimizer, batch: DeviceBatch) -> StepReport:
             if trainer.position.step + 1 == self.stop_after:
                 trainer.stop(signal.SIGTERM, None)
-            report = real_update(trainer, phase, optimiser, batch)
+            report = real_update(trainer, phase, optimizer, batch)
             content = b"".join(each.numpy(force=True).tobytes() for each in batch)
             digest = hashlib.sha256(content).hexdigest()
             self.moments.append((report.step, report.loss, report.lr, digest, trainer.position.best))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.durable import exclusive_writer, seal
 from acvp.errors import UserError
@@ -33,8 +33,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 @pytest.fixture(scope="module")
 def begun(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has been started with the smoke preset's config; its folder."""
-    from acvp.presets import make_recipe
     from acvp.training.config import TrainConfig
+    from acvp.training.presets import make_recipe
 
     folder = tmp_path_factory.mktemp("begun") / "run"
     folder.mkdir()
@@ -161,7 +161,7 @@ def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> Non
 
 
 def test_bfloat16_where_it_does_not_run(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.training.engine.cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr("acvp.training.devices.cpu_has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="--precision bf16: bfloat16 does not run on this cpu"):
         run(store, small_recipe(), tmp_path / "run", precision="bf16")
 
@@ -173,6 +173,6 @@ def test_networks_that_cannot_be_compiled(store: EpisodeStore, tmp_path: Path, m
     def compile_broken(predictor: Predictor) -> None:
         predictor.get_submodule("encoder").compile(backend=broken)
 
-    monkeypatch.setattr("acvp.training.session.compile_networks", compile_broken)
+    monkeypatch.setattr("acvp.training.run.compile_networks", compile_broken)
     with pytest.raises(UserError, match=r"--compile: .*no compiler here.*; leave it out"):
         run(store, small_recipe(), tmp_path / "run", compile=True)

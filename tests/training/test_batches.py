@@ -8,13 +8,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from acvp.data.rarity import rarity_of, rarity_of_windows
+from acvp.data.priorities import rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
-from acvp.training.batches import TrainingData
+from acvp.training.data import TrainingData
 from tests.training.small import small_recipe
 
 
-def test_batches_emphasise_what_a_phase_asks_for(store: EpisodeStore) -> None:
+def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
     recipe = small_recipe()
     phase = replace(recipe.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
     data = TrainingData(store, recipe)
@@ -34,7 +34,7 @@ def test_batches_emphasise_what_a_phase_asks_for(store: EpisodeStore) -> None:
 
 
 def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.training.batches.rarity_of", None)
+    monkeypatch.setattr("acvp.training.data.rarity_of", None)
     recipe = small_recipe()
     data = TrainingData(store, recipe)
     assert data.emphases(data.windows(recipe.phases[0]), recipe.phases[0]) == ()

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.cli import main
+from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import MeanFrame, MeanFrameConfig, build_predictor
 from acvp.runs import RunFolder
-from acvp.training import comparison, session
-from acvp.training.batches import TrainingData
-from acvp.training.comparison import FEWEST, Comparison, Conclusions, compare_with_copying, paired
+from acvp.training import run as session
+from acvp.training import validation as comparison
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import prolonged, total_minutes, within_minutes
-from acvp.training.heldout import HeldOut
+from acvp.training.data import TrainingData
+from acvp.training.recipe import prolonged, total_minutes, within_minutes
+from acvp.training.validation import FEWEST, Comparison, Conclusions, HeldOut, compare_with_copying, paired
 from tests.training.small import FRAME, Trace, run, small_recipe
 
 
@@ -76,7 +76,7 @@ def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStor
     recipe = small_recipe()
     data = TrainingData(store, recipe)
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(1)).eval()
-    predictor.normaliser.set_mean(data.mean())
+    predictor.normalizer.set_mean(data.mean())
     found = compare_with_copying(predictor, data)
     windows, horizons = data.test_windows()
     assert [each.steps for each in found.comparisons] == [1, 5] == list(horizons)
@@ -93,7 +93,7 @@ def test_copying_is_not_distinguishable_from_copying(store: EpisodeStore, monkey
     """Nothing but the predictor's own error decides."""
     data = TrainingData(store, small_recipe())
     mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
-    mean.normaliser.set_mean(data.mean())
+    mean.normalizer.set_mean(data.mean())
     measure = HeldOut.errors_by_window
     monkeypatch.setattr(HeldOut, "errors_by_window", lambda *a: {h: e[:, [1, 1]] for h, e in measure(*a).items()})
     assert {each.conclusion for each in compare_with_copying(mean, data).comparisons} == {
@@ -134,7 +134,7 @@ def test_comparing_changes_nothing_else(
 def test_a_stop_while_comparing_is_made_up_for(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from acvp.stopping import StoppedError
+    from acvp.exits import StoppedError
 
     def stopped(*arguments: object) -> Conclusions:
         raise StoppedError(15)

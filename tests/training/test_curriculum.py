@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acvp.errors import UserError
-from acvp.training.curriculum import Phase, paper_curriculum, within_minutes
+from acvp.training.recipe import Phase, paper_curriculum, within_minutes
 
 
 @pytest.mark.parametrize(

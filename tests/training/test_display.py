@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 
 from acvp.runs import clock
-from acvp.training import display as module
-from acvp.training.display import Display
-from acvp.training.log import StepReport
+from acvp.training import log as module
+from acvp.training.log import Display, StepReport
 
 REPORT = StepReport(step=1200, phase=0, loss=2.5, lr=1e-3, gradient=1.0, samples=32, seconds=0.5)
 

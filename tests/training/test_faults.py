@@ -24,13 +24,13 @@ from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
 from acvp.runs import RunFolder
 from acvp.training import trainer as trainer_module
-from acvp.training.batches import DeviceBatch
-from acvp.training.curriculum import Phase
+from acvp.training.data import DeviceBatch
+from acvp.training.recipe import Phase
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
 from tests.training.small import in_a_child, run, small_recipe
 
-MODEL, MOMENTS = "*/checkpoints/step-*/.model.safetensors.*.tmp", "*/checkpoints/step-*/.optimiser.safetensors.*.tmp"
+MODEL, MOMENTS = "*/checkpoints/step-*/.model.safetensors.*.tmp", "*/checkpoints/step-*/.optimizer.safetensors.*.tmp"
 MANIFEST, FOLDER = "*/checkpoints/step-*/.manifest.json.*.tmp", "*/checkpoints/step-*"
 
 POINTS = {
@@ -39,7 +39,7 @@ POINTS = {
     "50 % written": [Trap("write", file, share=0.5) for file in (MODEL, MOMENTS, MANIFEST)],
     "75 % written": [Trap("write", file, share=0.75) for file in (MODEL, MOMENTS, MANIFEST)],
     "before fsync": [Trap("fsync", file) for file in (MODEL, MOMENTS, MANIFEST)],
-    "before rename": [Trap("replace", f"*/checkpoints/step-*/{name}.*") for name in ("model", "optimiser", "manifest")],
+    "before rename": [Trap("replace", f"*/checkpoints/step-*/{name}.*") for name in ("model", "optimizer", "manifest")],
     "before the folder's fsync": [Trap("fsync", FOLDER, nth=nth) for nth in (1, 3, 6)],
     "while pruning": [Trap("unlink", f"*/checkpoints/step-*/{name}") for name in ("manifest.json", "m*.safetensors")],
 }
@@ -131,7 +131,7 @@ def test_random_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never
 FULL = [
     *(Trap("write", MODEL, nth=3, share=share) for share in (0.0, 0.01, 0.1, 0.5, 0.99)),
     Trap("write", MANIFEST, nth=3, share=0.5),
-    Trap("replace", "*/checkpoints/step-*/optimiser.safetensors", nth=3),
+    Trap("replace", "*/checkpoints/step-*/optimizer.safetensors", nth=3),
     *(Trap("write", "*/metrics.jsonl", share=share) for share in (0.0, 0.5)),
     Trap("write", "*/predictor/.model.safetensors.*.tmp", share=0.5),
 ]
@@ -224,11 +224,11 @@ def test_divergence_stops_before_the_update(
         folder, text = tmp_path / str(i), io.StringIO()
         before: dict[str, bytes] = {}
 
-        def update(trainer: Trainer, phase: Phase, optimiser: Any, batch: DeviceBatch) -> Any:
+        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: DeviceBatch) -> Any:
             if trainer.position.step == at:
                 before.update(contents(folder / "checkpoints"))
                 batch = PLACES[place](trainer, batch, value) or batch
-            return real(trainer, trainer.recipe.phases[trainer.position.phase], optimiser, batch)
+            return real(trainer, trainer.recipe.phases[trainer.position.phase], optimizer, batch)
 
         monkeypatch.setattr(Trainer, "update", update)
         assert run(store, small_recipe(), folder, text).exit_code == 1, f"{place} {value}"

@@ -13,8 +13,7 @@ from torch.nn import functional
 
 from acvp.data.store import EpisodeStore
 from acvp.models import Predictions, Predictor
-from acvp.training.batches import DeviceBatch
-from acvp.training.objective import objective
+from acvp.training.data import DeviceBatch, objective
 from tests.training.small import run, small_recipe
 
 REWARDS = torch.tensor([[4.0, 0.0, -2.0, 1.0], [-1.0, -1.0, 3.0, 0.0]])

@@ -18,14 +18,14 @@ import torch
 import acvp
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.models import PixelConfig, PixelPredictor
-from acvp.models.possible import packed
-from acvp.presets import make_recipe
-from acvp.training.batches import TrainingData
+from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.network import packed
 from acvp.training.config import TrainConfig
-from acvp.training.heldout import HeldOut
+from acvp.training.data import TrainingData
+from acvp.training.presets import make_recipe
 from acvp.training.recipe import Recipe
 from acvp.training.trainer import Trainer
+from acvp.training.validation import HeldOut
 from tests.training.small import SMALL_TOY, run
 
 
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_it_knows_where_colours_can_be(store: EpisodeStore, tmp_path: Path) -> None:
+def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> None:
     made = recipe(store, 2, 1)
     data = TrainingData(store, made)
     assert isinstance(made.predictor, PixelConfig)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acvp.training.snapshot import Position
+from acvp.training.state import Position
 
 
 def test_patience_counts_within_a_phase_and_the_best_score_over_the_run() -> None:

@@ -20,9 +20,9 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import ConfigError, FeedforwardPredictor, Predictor, RecurrentPredictor
-from acvp.models.files import config_file
+from acvp.models.artifact import config_file
 from acvp.runs import peak_memory_bytes
-from acvp.training.snapshot import from_checkpoint
+from acvp.training.state import from_checkpoint
 from tests.faults import Trials, counted
 from tests.training.small import SMALL_TOY, in_a_child, run, small_recipe
 
@@ -79,7 +79,7 @@ def test_a_predictor_knows_what_it_is_of(finished: Path) -> None:
     assert (about.env_id, about.view) == (SMALL_TOY, "rgb")
     assert about.action_meanings == ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     card = (finished / "predictor" / "README.md").read_text()
-    for words in ("**Data**", "frames of acvp-tests", "**Compute**", "9 updates in", "**Error**", "**Licence**: MIT"):
+    for words in ("**Data**", "frames of acvp-tests", "**Compute**", "9 updates in", "**Error**", "**License**: MIT"):
         assert words in card
 
 
@@ -107,7 +107,7 @@ def test_from_pretrained_follows_no_link_out_of_a_folder(finished: Path, tmp_pat
     with pytest.raises(ConfigError, match=r"model\.safetensors .* lies outside"):
         Predictor.from_pretrained(shared)
     with pytest.MonkeyPatch.context() as patch:  # but a snapshot of the hub is made of links into its repository
-        patch.setattr("acvp.models.hub.snapshot_download", lambda name, **options: str(shared))
+        patch.setattr("acvp.models.artifact.snapshot_download", lambda name, **options: str(shared))
         assert isinstance(Predictor.from_pretrained("a/b"), FeedforwardPredictor)
 
 
@@ -230,7 +230,7 @@ def test_malicious_files(trials: Trials, finished: Path, tmp_path: Path) -> None
     huge = len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4
     payloads = [evil, b"PK\x03\x04" + evil, len(evil).to_bytes(8, "little") + evil, huge, b"\xff" * 64]
     whole = newest(finished)
-    names = ["model.safetensors", "optimiser.safetensors", "config.json", "state.json", "manifest.json", "extra.pkl"]
+    names = ["model.safetensors", "optimizer.safetensors", "config.json", "state.json", "manifest.json", "extra.pkl"]
 
     def attack(i: int, rng: np.random.Generator) -> None:
         folder = tmp_path / str(i) / "checkpoints" / whole.name

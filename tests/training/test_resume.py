@@ -14,10 +14,9 @@ import pytest
 
 from acvp.checkpoint import Checkpoint
 from acvp.data.store import EpisodeStore
-from acvp.training import session
-from acvp.training.curriculum import Phase
-from acvp.training.recipe import Recipe
-from acvp.training.snapshot import Restored, from_checkpoint
+from acvp.training import run as session
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.state import Restored, from_checkpoint
 from tests.faults import Trials, counted
 from tests.training.small import Trace, run, small_recipe
 
@@ -115,12 +114,12 @@ def test_every_saved_item_matters(
     trace.stop_after = stop
     assert run(store, recipe, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
 
-    def spoilt(checkpoint: Checkpoint) -> Restored:
+    def corrupted(checkpoint: Checkpoint) -> Restored:
         restored = from_checkpoint(checkpoint)
         spoil(restored)
         return restored
 
-    monkeypatch.setattr(session, "from_checkpoint", spoilt)
+    monkeypatch.setattr(session, "from_checkpoint", corrupted)
     trace.stop_after = 0
     run(store, recipe, tmp_path / "parts", save_minutes=99)
     assert trace.moments != whole

@@ -13,7 +13,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from acvp.checkpoint import save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.runs import RunFolder
-from acvp.training import log, session, trainer
+from acvp.training import log, trainer
+from acvp.training import run as session
 from tests.faults import die
 from tests.training.small import Trace, in_a_child, run
 from tests.training.test_resume import STOPPED, telling_recipe

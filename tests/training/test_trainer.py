@@ -23,15 +23,13 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
-from acvp.presets import network
 from acvp.runs import RunFolder, differences
-from acvp.training.batches import DeviceBatch, TrainingData
-from acvp.training.curriculum import Phase
-from acvp.training.heldout import HeldOut
-from acvp.training.objective import objective
-from acvp.training.optimisers import OptimiserConfig
-from acvp.training.recipe import Recipe, completed
-from acvp.training.snapshot import Position
+from acvp.training.data import DeviceBatch, TrainingData, objective
+from acvp.training.optimizers import OptimizerConfig
+from acvp.training.presets import network
+from acvp.training.recipe import Phase, Recipe, completed
+from acvp.training.state import Position
+from acvp.training.validation import HeldOut
 from tests.faults import PATIENCE, ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
 
@@ -66,7 +64,7 @@ def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
         lr=1e-3 if model == "mlp" else 2e-3, steps=steps, warmup=20, anneal=True,
     )  # fmt: skip
     recipe = replace(
-        small_recipe(), predictor=predictor, optimiser=OptimiserConfig(kind="adam"), phases=(phase,),
+        small_recipe(), predictor=predictor, optimizer=OptimizerConfig(kind="adam"), phases=(phase,),
         evaluate_every=steps, windows=64, horizons=(1,),
     )  # fmt: skip
     assert run(store, recipe, folder, save_minutes=99).exit_code == 0
@@ -128,7 +126,7 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
     recipe = small_recipe()
     data = TrainingData(store, recipe)
     mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
-    mean.normaliser.set_mean(data.mean())
+    mean.normalizer.set_mean(data.mean())
     batch, horizons = data.held_out()
     assert batch.frames.shape[:2] == (4, 11 + max(horizons))
     report = HeldOut(batch, horizons).measure(mean)
@@ -200,8 +198,8 @@ def test_accumulation_gives_the_same_update(store: EpisodeStore, tmp_path: Path,
 
 
 def sharing_recipe(model: str) -> Recipe:
-    """Three updates of four windows, with an optimiser that does not blow up rounding."""
-    recipe = small_recipe(model, optimiser=OptimiserConfig(kind="graves-rmsprop"))
+    """Three updates of four windows, with an optimizer that does not blow up rounding."""
+    recipe = small_recipe(model, optimizer=OptimizerConfig(kind="graves-rmsprop"))
     phase = Phase(predict=2, context=recipe.predictor.context, batch_size=4, lr=1e-2, steps=3)
     return replace(recipe, phases=(phase,))
 
@@ -237,7 +235,7 @@ def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path,
 def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     options = ["--preset", "smoke", "--minutes", "60", "--device", "cpu", "--save-minutes", "60"]
-    command = [sys.executable, "-m", "acvp.cli", "train", "--data", str(store.path), "--run", str(folder), *options]
+    command = [sys.executable, "-m", "acvp", "train", "--data", str(store.path), "--run", str(folder), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not metrics(folder, "train"):
         time.sleep(0.05)
@@ -257,7 +255,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_pat
     whole, trace.moments = trace.moments, []
     trace.stop_after = 6
     run(store, small_recipe(), folder)
-    damaged = folder / "checkpoints" / "step-000000006" / "optimiser.safetensors"
+    damaged = folder / "checkpoints" / "step-000000006" / "optimizer.safetensors"
     data = damaged.read_bytes()
     damaged.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     trace.stop_after = 0
@@ -277,7 +275,7 @@ def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace
 def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:
     now = small_recipe().to_dict()
     earlier: dict[str, Any] = json.loads(json.dumps(now))
-    del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimiser"]["weight_decay"]
+    del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimizer"]["weight_decay"]
     del earlier["phases"][0]["rare_share"]
     assert differences(completed(earlier), now | {"windows": 32}) == []
     assert differences(completed(earlier), now | {"windows": 33}) == ["windows: 32 → 33"]

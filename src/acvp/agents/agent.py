@@ -4,22 +4,167 @@
     actions = agent.act(frames, epsilon=0.05, rng=rng)
 
 Shapes: B plays, A actions.
+
+What an agent tells about itself.
+
+An agent as files: weights, configuration and card, as bytes; no file is read or written in here.
+
+model.safetensors    weights, of 32 or 16 bits
+config.json          network, what it was trained on, SHA-256 of the weights, sealed with its own checksum
+README.md            card
+
+Agents as policies of `acvp collect`: `agent:freeway`, or `agent:` and the folder of one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from acvp.agents.about import AgentAbout, AgentError
-from acvp.agents.files import LAST_WRITTEN, WANTED, agent_files, agent_from_files
-from acvp.agents.network import SIDE, ValueNetwork
-from acvp.durable import make_folder, write_atomic
-from acvp.reading import read_file
+from acvp.agents.network import SIDE, STACK, NetworkConfig, ValueNetwork
+from acvp.agents.observations import Stacks
+from acvp.checkpoint import to_bytes, to_tensors
+from acvp.compat import current_fields
+from acvp.data.policies import Player, Policy, load_policy
+from acvp.data.views import GRAY_84
+from acvp.durable import make_folder, read_file, seal, unseal, write_atomic
+from acvp.errors import UserError
+
+VIEW = "gray84"
+
+
+class AgentError(UserError):
+    """An agent that is not there, is damaged, or does not fit the game."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentAbout:
+    """What an agent was trained on and with, for those who use it."""
+
+    env_id: str
+    """The game."""
+    action_meanings: tuple[str, ...]
+    """A name per action."""
+    view: str = VIEW
+    """How it looks at frames: one emulator frame a decision, luminance, area interpolation to 84×84."""
+    stack: int = STACK
+    """Frames it sees at once; the first of a play is repeated until there are so many."""
+    training: str = "not recorded"
+    """How it was trained and for how long, in a sentence."""
+    score: str = "not measured"
+    """What it scores, in a sentence."""
+    license: str = "MIT"
+    """Under which the weights may be used."""
+
+    def __post_init__(self) -> None:
+        texts = (self.env_id, self.view, self.training, self.score, self.license, *self.action_meanings)
+        if not all(isinstance(text, str) for text in texts):
+            raise AgentError(f"everything about an agent is text; found {texts}")
+        if not self.action_meanings:
+            raise AgentError("an agent has at least one action")
+        if (self.view, self.stack) != (VIEW, STACK):
+            raise AgentError(f"agents see {STACK} frames of view {VIEW}; found {self.stack} of view {self.view!r}")
+
+
+WEIGHTS_NAME, CONFIG_NAME, CARD_NAME = "model.safetensors", "config.json", "README.md"
+WANTED = (WEIGHTS_NAME, CONFIG_NAME)
+LAST_WRITTEN = CONFIG_NAME
+"""Once it is there, all is."""
+FORMAT = "acvp-agent-1"
+FLOATS = (torch.float32, torch.float16)
+MAX_CONFIG = 2**20
+"""Bytes; a configuration has about a thousand."""
+
+
+def agent_files(network: ValueNetwork, about: AgentAbout, *, half: bool) -> dict[str, bytes]:
+    """Return the files of an agent by name."""
+    kind = torch.float16 if half else torch.float32
+    weights = to_bytes({name: tensor.to(kind) for name, tensor in network.state_dict().items()})
+    config = {
+        "format": FORMAT,
+        "network": network.config.to_dict(),
+        "about": asdict(about) | {"action_meanings": list(about.action_meanings)},
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    return {WEIGHTS_NAME: weights, CONFIG_NAME: seal(config), CARD_NAME: card(network, about).encode()}
+
+
+def agent_from_files(files: Mapping[str, bytes]) -> tuple[ValueNetwork, AgentAbout]:
+    """Return what an agent is made of from its files, or AgentError; nothing is allocated that the files lack."""
+    config, weights = _config(files[CONFIG_NAME]), files[WEIGHTS_NAME]
+    if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
+        raise AgentError(f"the checksum of {WEIGHTS_NAME} is not the one in {CONFIG_NAME}: a file is damaged")
+    try:
+        values = dict(config["about"])
+        about = AgentAbout(**(values | {"action_meanings": tuple(values["action_meanings"])}))
+        with torch.device("meta"):
+            network = ValueNetwork(NetworkConfig.from_dict(config["network"]), len(about.action_meanings))
+        network.load_state_dict(_floats(to_tensors(weights, WEIGHTS_NAME)), assign=True)
+        return network, about
+    except (UserError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        first = str(error).strip().replace("\n", " ")[:300]
+        raise AgentError(f"{CONFIG_NAME} and {WEIGHTS_NAME} do not make an agent: {first}") from error
+
+
+def _config(data: bytes) -> dict[str, Any]:
+    try:
+        if len(data) > MAX_CONFIG:
+            raise ValueError(f"{len(data):,} bytes are too many")
+        config: dict[str, Any] = current_fields(unseal(data))
+    except ValueError as error:
+        raise AgentError(f"{CONFIG_NAME}: {error}") from error
+    if config.get("format") != FORMAT or config.keys() != {"format", "network", "about", "weights_sha256"}:
+        raise AgentError(f"{CONFIG_NAME} is not an agent's: it is not of format {FORMAT}")
+    return config
+
+
+def _floats(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights as 32-bit numbers, refusing what is none."""
+    for name, tensor in tensors.items():
+        if tensor.dtype not in FLOATS or not torch.isfinite(tensor).all():
+            raise AgentError(f"{name} is not of finite 32- or 16-bit numbers")
+    return {name: tensor.to(torch.float32) for name, tensor in tensors.items()}
+
+
+def card(network: ValueNetwork, about: AgentAbout) -> str:
+    """Return the card: what it is, training, score, license, and how to use it."""
+    sizes = network.config
+    count = sum(weight.numel() for weight in network.parameters())
+    layers = ", ".join(
+        f"{c} of {k}×{k} by {s}" for c, k, s in zip(sizes.channels, sizes.kernels, sizes.strides, strict=True)
+    )
+    return f"""---
+license: {about.license.lower()}
+library_name: acvp
+tags: [reinforcement-learning, dqn, atari]
+---
+# DQN agent of {about.env_id}
+
+Sees the last {about.stack} frames (84×84 gray, a single emulator frame for each decision, no maximum over two) and
+gives a value for every action. Convolutions {layers}, then {sizes.hidden} units; {count:,} weights. Method: Mnih et
+al., "Playing Atari with Deep Reinforcement Learning", 2013.
+
+- **Actions**: {", ".join(about.action_meanings)}
+- **Training**: {about.training}
+- **Score**: {about.score}
+- **License**: {about.license}
+
+```python
+from acvp.agents.agent import load_agent
+
+agent = load_agent("path/to/this/folder")
+actions = agent.act(frames, epsilon=0.05, rng=rng)  # uint8 (B, 4, 84, 84), oldest first → (B,)
+```
+"""
+
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 """Agents that come with the package, a folder each."""
@@ -115,3 +260,37 @@ def _folder(name_or_path: str | Path) -> tuple[Path, Path]:
         names = f"the package has {', '.join(known)}" if known else "the package has none"
         raise AgentError(f"unknown agent {str(name_or_path)!r}: {names}; or give the folder of an agent or of a run")
     return (path / OF_A_RUN if (path / OF_A_RUN).is_dir() else path), path
+
+
+PREFIX = "agent:"
+
+
+def load_any_policy(name: str) -> Policy:
+    """Return an agent's policy, or one that acvp.data knows."""
+    if not name.startswith(PREFIX):
+        return load_policy(name)
+    torch.set_num_threads(1)  # workers share the cores, and a store does not depend on how many there are
+    return agent_policy(load_agent(name.removeprefix(PREFIX)))
+
+
+def agent_policy(agent: Agent) -> Policy:
+    """Return the greedy policy of an agent."""
+
+    def policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
+        agent.check_actions(action_meanings, "this game")
+        stacks = Stacks(1)
+        begun = False
+
+        def play(frame: NDArray[np.uint8]) -> int:
+            nonlocal begun
+            seen = GRAY_84.apply(frame, None)[..., 0]
+            if begun:
+                stacks.push(0, seen)
+            else:
+                stacks.begin(0, seen)
+            begun = True
+            return int(agent.act(stacks.frames)[0])
+
+        return play
+
+    return policy

@@ -10,15 +10,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from acvp.errors import UserError
-from acvp.options import (
-    AT_ONCE,
-    LONGEST,
-    MAX_MINUTES,
-    require,
-    require_above_zero,
-    require_probability,
-    require_seed,
-)
+from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_probability, require_seed
 
 AgentPreset = Literal["paper", "cpu", "smoke"]
 ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]

@@ -1,12 +1,15 @@
 """Stable-Baselines3's DQN with acvp's network, frame-wise replay, exploration strategies and a budget of time.
 
 It is a DQN like any other: `AcvpDqn(...).learn(...)` works, and so do Stable-Baselines3's callbacks.
+
+Agents from Stable-Baselines3's zip files, which hold pickled Python: reading one can run any code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +17,19 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3 import DQN
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from torch import Tensor
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
+from torch import Tensor, nn
 
+from acvp.agents.agent import Agent, AgentAbout, AgentError
 from acvp.agents.exploration import Exploration, RandomExploration
-from acvp.agents.network import NetworkConfig, ValueNetwork, make_torso
+from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_torso
+from acvp.agents.presets import DqnSettings
 from acvp.agents.replay import FrameReplay
-from acvp.agents.settings import DqnSettings
-from acvp.agents.vector import PlayVecEnv
+from acvp.agents.vec_env import PlayVecEnv
+from acvp.envs import make_game
 from acvp.seeding import derived_seed
 
-OPTIMISERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "rmsprop": (torch.optim.RMSprop, {"alpha": 0.95, "eps": 0.01}),
     "adam": (torch.optim.Adam, {"eps": 1e-4, "fused": True}),
 }
@@ -61,7 +66,7 @@ class AcvpDqn(DQN):
         device: torch.device | str = "auto",
     ) -> None:
         """Build networks and replay; without an `exploration` it is random."""
-        optimiser, options = OPTIMISERS[settings.optimiser]
+        optimizer, options = OPTIMIZERS[settings.optimizer]
         self.settings = settings
         self.progress: Callable[[], float] | None = None
         """Tells how much of the run is done, from 0 to 1; None: what `learn` is called with decides."""
@@ -91,7 +96,7 @@ class AcvpDqn(DQN):
                 "net_arch": [],
                 "features_extractor_class": Torso,
                 "features_extractor_kwargs": {"config": settings.network},
-                "optimizer_class": optimiser,
+                "optimizer_class": optimizer,
                 "optimizer_kwargs": options,
             },
             seed=derived_seed("agent's weights", seed),
@@ -146,3 +151,51 @@ class AcvpDqn(DQN):
         copy.torso.load_state_dict(torso.layers.state_dict())
         copy.head.load_state_dict(self.q_net.q_net[0].state_dict())
         return copy
+
+
+UNNEEDED: dict[str, Any] = {
+    "buffer_size": 1,
+    "learning_starts": 0,
+    "replay_buffer_class": None,
+    "replay_buffer_kwargs": {},
+}
+"""Not read from the zip: replays are large, and an agent needs none."""
+
+
+def import_agent(source: Path, env_id: str, *, trust_pickle: bool) -> Agent:
+    """Return the agent in a zip of Stable-Baselines3's DQN with its CnnPolicy; only if it is to be trusted."""
+    if not trust_pickle:
+        raise AgentError(
+            f"{source}: reading a file of Stable-Baselines3 runs whatever code is in it; if you trust where it comes "
+            "from, say so with --trust-pickle"
+        )
+    if not source.is_file():
+        raise AgentError(f"{source}: no such file; name the zip that Stable-Baselines3's save wrote")
+    try:
+        dqn = DQN.load(source, device="cpu", custom_objects=UNNEEDED)
+    except Exception as error:  # whatever unpickling raises
+        raise AgentError(f"{source}: not a DQN of Stable-Baselines3 ({type(error).__name__}: {error})") from error
+    with make_game(env_id) as game:
+        about = AgentAbout(
+            env_id=game.env_id,
+            action_meanings=game.action_meanings,
+            training=f"imported from {source.name} of Stable-Baselines3, {dqn.num_timesteps:,} decisions",
+            license="unknown",
+        )
+    return Agent(_network(dqn, source), about)
+
+
+def _network(dqn: DQN, source: Path) -> ValueNetwork:
+    """Return the network of 2015 with the weights of the zip."""
+    torso, head = dqn.q_net.features_extractor, dqn.q_net.q_net
+    if not isinstance(torso, NatureCNN) or len(head) != 1:
+        raise AgentError(f"{source}: its network is not the one of CnnPolicy, on 4 gray frames of 84×84")
+    theirs = [*(layer for layer in torso.modules() if isinstance(layer, nn.Conv2d | nn.Linear)), head[0]]
+    network = ValueNetwork(NATURE, int(dqn.action_space.n))  # type: ignore[attr-defined]
+    ours = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    try:
+        for mine, other in zip(ours, theirs, strict=True):
+            mine.load_state_dict(other.state_dict())
+    except (RuntimeError, ValueError) as error:
+        raise AgentError(f"{source}: its network does not look at 4 gray frames of 84×84 ({error})") from error
+    return network

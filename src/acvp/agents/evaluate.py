@@ -13,16 +13,22 @@ from typing import Any
 
 from acvp import __version__
 from acvp.agents.agent import Agent, load_agent
-from acvp.agents.averages import with_error
 from acvp.agents.config import AgentEvaluateConfig
-from acvp.agents.paper import paper_score
-from acvp.agents.play import Play, Progress, Scores, play_games
-from acvp.agents.references import References, constant_label, play_references
+from acvp.agents.play import (
+    Play,
+    Progress,
+    References,
+    Scores,
+    constant_label,
+    paper_score,
+    play_games,
+    play_references,
+    with_error,
+)
 from acvp.checkpoint import to_bytes
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
-from acvp.result_cache import ResultCache, unfinished_results
-from acvp.runs import peak_memory_mb, provenance
+from acvp.runs import ResultCache, peak_memory_mb, provenance, unfinished_results
 from acvp.seeding import generator
 from acvp.video import Picture, encode_mp4, require_encoder
 
@@ -137,7 +143,7 @@ def middle(scores: Scores) -> Play:
 
 
 def film(game: Game, play: Play) -> Iterator[Picture]:
-    """Return the pictures of a play by playing it again, enlarged so that every pixel keeps its colour."""
+    """Return the pictures of a play by playing it again, enlarged so that every pixel keeps its color."""
     scale = max(2, 2 * round(VIDEO_HEIGHT / game.frame_shape[0] / 2))
     frames = chain([game.reset(play.seed)], (game.step(action).frame for action in play.actions))
     return (frame.repeat(scale, 0).repeat(scale, 1) for frame in frames)

@@ -13,20 +13,17 @@ from dataclasses import replace
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from acvp.agents.about import AgentAbout
-from acvp.agents.agent import OF_A_RUN, Agent
+from acvp.agents.agent import OF_A_RUN, Agent, AgentAbout
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.display import Display
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.log import AgentLog
-from acvp.agents.play import play_games
-from acvp.agents.references import evaluation_seed
-from acvp.agents.snapshot import Position, to_files
-from acvp.agents.vector import PlayVecEnv
+from acvp.agents.log import AgentLog, Display
+from acvp.agents.play import evaluation_seed, play_games
+from acvp.agents.state import Position, to_files
+from acvp.agents.vec_env import PlayVecEnv
 from acvp.checkpoint import prune, save_checkpoint
 from acvp.envs import Game
+from acvp.exits import StoppedError, StopRequest
 from acvp.runs import RunFolder, clock, provenance
-from acvp.stopping import StoppedError, StopRequest
 
 ENDLESS = sys.maxsize // 2
 """Decisions that Stable-Baselines3 is asked for: when to stop is decided here."""

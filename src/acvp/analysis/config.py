@@ -46,7 +46,7 @@ class AnalyzeConfig:
     steps: int = 3
     """Decisions for which each action is held in the pictures of every action's future."""
     seed: int = 0
-    """Moments, random factors and relabelled actions follow from it."""
+    """Moments, random factors and relabeled actions follow from it."""
     import_module: Annotated[str | None, arg(name="import")] = None
     """Module to import first, where the game comes from one: do so only if you trust it."""
     device: Device = "auto"

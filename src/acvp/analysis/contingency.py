@@ -15,14 +15,14 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from acvp.analysis.plots import contingency_figure
-from acvp.analysis.study import Part, Study
+from acvp.analysis.figures import contingency_figure
+from acvp.analysis.samples import Part, Study
 from acvp.errors import UserError
+from acvp.evaluation.figures import image
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.plots import image
-from acvp.evaluation.results import numbers
-from acvp.evaluation.subjects import to_pixels
+from acvp.evaluation.models import to_pixels
+from acvp.evaluation.run import numbers
 
 Map = NDArray[np.float64]  # (h, w)
 FORMULA = "standard deviation of a pixel's value over all actions, one decision ahead"
@@ -83,7 +83,7 @@ def _every_action(study: Study, number: int) -> torch.Tensor:
     predictor, scenes, device = study.subject.predictor, study.scenes, study.subject.device
     given = torch.from_numpy(scenes.given[number : number + 1]).to(device)
     between = torch.from_numpy(scenes.actions[number : number + 1, :-1]).to(device)
-    state = predictor.observe(predictor.normaliser.to_float(given), between)
+    state = predictor.observe(predictor.normalizer.to_float(given), between)
     return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
 
 

@@ -4,23 +4,41 @@ In the paper's networks they are the rows of W^a (equation 4). In the pixel-exac
 a gain γ and a shift β for each channel; the rows of both are its factors, by scale.
 
 Shapes: F factors, A actions.
+
+Factors of high variance and the rest (§4.3), and how much of the true change predictions with some of them explain.
+
+Shapes: F factors, A actions, S scenes, C channels, h height, w width of the view.
+
+Controlled and uncontrolled (§4.3, figure 8): what the factors that vary with the action predict, and what the rest.
+
+Shapes: F factors, S scenes, C channels, h height, w width of the view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from acvp.analysis.figures import grid
+from acvp.analysis.samples import Part, Scenes, Study, object_regions, predict_next, read_scenes
 from acvp.errors import UserError
-from acvp.models import Predictor
+from acvp.evaluation.bootstrap import Bootstrap, Curve, Tally
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.metrics import as_pixels
+from acvp.evaluation.models import MEAN_FRAME
+from acvp.evaluation.run import numbers
+from acvp.models import Predictor, build_predictor
 from acvp.models.transform import FactoredTransform, TensorTransform
-from acvp.models.unet import ActionUnet
+from acvp.pixel.network import ActionUnet
+from acvp.seeding import generator
 
 Factors = NDArray[np.float64]  # (F, A): the value of each factor under each action, without what all have in common
 POOLED = "pooled"
@@ -106,3 +124,161 @@ def with_only(predictor: Predictor, kept: NDArray[np.bool_], *, hold: bool = Fal
 
 def _numbers(weight: torch.Tensor) -> Factors:
     return weight.detach().cpu().double().numpy()
+
+
+Mask = NDArray[np.bool_]  # (F,), or (S, h, w)
+REGIONS = ("object", "elsewhere")
+
+
+def high_variance(factors: Factors, share: float) -> Mask:
+    """Return the fewest of factors (F, A) that hold at least a share of the variance over actions."""
+    variances = factors.var(1)
+    if not variances.any():
+        raise UserError("no factor varies with the action: the network is untrained, or blind to actions")
+    order = np.argsort(-variances, kind="stable")
+    held = np.cumsum(variances[order]) / variances.sum()
+    high = np.zeros(len(factors), np.bool_)
+    high[order[: int(np.searchsorted(held, share)) + 1]] = True
+    return high
+
+
+def untrained_share(predictor: Predictor, share: float) -> float | None:
+    """Return the share of factors that `high_variance` chooses in the same network before training.
+
+    The reference for the share of a trained network: random weights spread their variance over many factors, the more
+    actions the more evenly. None where no factor varies before training.
+    """
+    factors = all_factors(build_predictor(predictor.config))
+    return float(high_variance(factors, share).mean()) if factors.var(1).any() else None
+
+
+def variance_curve(factors: Factors, points: int = 101) -> NDArray[np.float64]:
+    """Return the share of the variance that the first 0 %, 1 %, … of the factors hold, highest variance first."""
+    falling = np.sort(factors.var(1))[::-1]
+    held = np.concatenate(([0.0], np.cumsum(falling) / falling.sum()))
+    return np.interp(np.linspace(0, len(falling), points), np.arange(len(held)), held)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """How much of the true change predictions explain; 1: all of it, 0: no more than repeating the last frame."""
+
+    by_name: dict[str, Curve]
+    """A value for each of REGIONS, with bands over episodes."""
+    changed: tuple[int, ...]
+    """How many pixels changed in each of REGIONS."""
+
+
+def explain(predictions: dict[str, Tensor], scenes: Scenes, regions: Mask, *, episodes: int, seed: int) -> Explained:
+    """Return how much of the change in the object's regions (S, h, w), and elsewhere, predictions (S, C, h, w) explain.
+
+    1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all scenes in which the true next frame x' differs from the last
+    frame x.
+    """
+    changed = scenes.changed()
+    parts = torch.from_numpy(np.stack((changed & regions, changed & ~regions), 1))  # (S, 2, h, w)
+    truth = as_pixels(scenes.after)
+    numbers = np.array([place.episode for place in scenes.places])
+
+    def tally(frames: Tensor) -> Tally:
+        squared = (frames - truth).square().sum(1, keepdim=True)  # (S, 1, h, w)
+        sums = (squared * parts).flatten(2).sum(2, dtype=torch.float64).numpy()  # (S, 2)
+        result = Tally(episodes, len(REGIONS))
+        for region in range(len(REGIONS)):
+            result.add(region, numbers, sums[:, region])
+        return result
+
+    nothing = tally(as_pixels(scenes.now))
+    used = np.flatnonzero(nothing.counts.any(1))
+    bootstrap = Bootstrap(len(used), seed=seed)
+    by_name = {}
+    for name, frames in predictions.items():
+        left = bootstrap.ratio(tally(frames).of(used), nothing.of(used))
+        by_name[name] = Curve(1 - left.mean, 1 - left.high, 1 - left.low)
+    return Explained(by_name, tuple(parts.sum((0, 2, 3)).tolist()))
+
+
+PREDICTION, ACTION, NON_ACTION = "prediction", "Action", "Non-Action"
+RANDOM, OTHERS = "as many at random", "all but those"
+"""A control: as many factors as Action has, but drawn at random, and the rest."""
+ACTION_HELD, NON_ACTION_HELD = "Action's at mean", "Non-Action's at mean"
+"""All factors, but some at their mean over actions: what is lost if only the action is hidden from them."""
+FORMULA = (
+    "1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels in which the true next frame x' differs from the last frame x, near "
+    "the controlled object and elsewhere"
+)
+
+
+def controlled(study: Study, progress: Progress) -> Part:
+    """Predict with the factors of high variance alone and with the others alone."""
+    factors = all_factors(study.subject.predictor)
+    high = high_variance(factors, study.config.variance_share)
+    scenes, regions = study.scenes, _regions(study)
+    shown = read_scenes(study.store, study.examples, study.subject.view, study.subject.predictor.context)
+    predictions: dict[str, Tensor] = {}
+    pictures: dict[str, Tensor] = {}
+    variants = _variants(study, high)
+    for done, (name, make) in enumerate(variants.items()):
+        progress(done, len(variants))
+        subject = replace(study.subject, predictor=make(study.subject.predictor))
+        if regions is not None:
+            predictions[name] = predict_next(subject, scenes)
+        if name in (PREDICTION, ACTION, NON_ACTION):
+            pictures[name] = predict_next(subject, shown)
+    body = {
+        "factors": len(factors),
+        "share_of_factors": float(high.mean()),
+        "share_of_factors_untrained": untrained_share(study.subject.predictor, study.config.variance_share),
+        "share_of_variance": float(factors[high].var(1).sum() / factors.var(1).sum()),
+        "variance_curve": numbers(variance_curve(factors)),
+    }
+    if regions is not None:
+        body |= _explained(study, predictions, regions)
+    return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
+
+
+def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predictor]]:
+    """Return by name how to make the predictors with only some of the factors (F,)."""
+    random = generator("random factors", study.config.seed).permutation(high)
+    kept = {ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
+    variants = {name: partial(with_only, kept=mask) for name, mask in kept.items()}
+    if any(layer.gates for layer in action_layers(study.subject.predictor)):
+        variants |= {ACTION_HELD: partial(with_only, kept=~high, hold=True)}
+        variants |= {NON_ACTION_HELD: partial(with_only, kept=high, hold=True)}
+    return {PREDICTION: lambda predictor: predictor} | variants
+
+
+def _regions(study: Study) -> Mask | None:
+    """Return the controlled object's surroundings (S, h, w), None where its place is not known."""
+    try:
+        positions = study.positions
+    except UserError as error:
+        study.left_out["explained change"] = str(error)
+        return None
+    return object_regions(positions, study.subject.predictor.config.frame, study.store.info.frame_shape)
+
+
+def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> dict[str, Any]:
+    scenes = study.scenes
+    mean = study.subject.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
+    everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
+    found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
+    return {
+        "formula": FORMULA,
+        "states": len(scenes.places),
+        "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
+        "explained": {
+            name: {part: numbers(values) for part, values in curve._asdict().items()}
+            for name, curve in found.by_name.items()
+        },
+    }
+
+
+def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
+    """Return figure 8: a row for each scene."""
+    frames = [each.round().byte().permute(0, 2, 3, 1).numpy() for each in pictures.values()]
+    rows = []
+    for scene, place in enumerate(shown.places):
+        name = f"{study.title(place)}, {study.actions[shown.actions[scene, -1]]}".replace(", ", "\n")
+        rows.append((name, [shown.now[scene], shown.after[scene], *(each[scene] for each in frames)]))
+    return grid(["last frame", "true next frame", *pictures], rows)

@@ -7,25 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from acvp.agents.averages import averaged, with_error
 from acvp.agents.config import AgentCompareConfig
-from acvp.agents.references import (
+from acvp.agents.play import (
     EVALUATION_STEPS,
     References,
+    averaged,
     described,
     evaluation_seed,
     kept_references,
     play_references,
     pooled,
+    with_error,
 )
 from acvp.control.figures import learning_figure, write_figure
-from acvp.control.results import write_results
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.command import Stage
-from acvp.result_cache import ResultCache
-from acvp.runs import RunFolder, differences
+from acvp.evaluation.run import Stage
+from acvp.runs import ResultCache, RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
 STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")

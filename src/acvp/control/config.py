@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
-from acvp.control.memory import KernelConfig, paper_kernel
+from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, require_runs
 from acvp.options import AT_ONCE, LONGEST, MOST, require, require_above_zero, require_probability, require_seed

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.references import constant_label
+from acvp.agents.play import constant_label
 from acvp.durable import make_folder, write_atomic
-from acvp.evaluation.plots import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
+from acvp.evaluation.figures import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
 
 SOURCE_COLORS = {
     "random": "#767676", "constant": "#009E73", "informed-emulator": "#0072B2", "informed-model": "#D55E00",
@@ -165,7 +165,7 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
         )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_decisions']:,} decisions, "
-        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colours by the logarithm of "
+        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colors by the logarithm of "
         f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
     )
     caption(figure, text, colors)

@@ -1,22 +1,88 @@
-"""What `acvp agent train` takes from predictors: informed exploration, and imagined games to learn in."""
+"""What `acvp agent train` takes from predictors: informed exploration, and imagined games to learn in.
+
+Imagined games for Stable-Baselines3 and for acvp's DQN: what an agent sees, all games in one batch.
+
+Shapes: E games.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.vector import GameVecEnv, PlayVecEnv
-from acvp.control.exploration import InformedExploration, informed_by_emulator, informed_by_model
-from acvp.control.imagined import MAX_STEPS
-from acvp.control.imagined_games import ImaginedVecEnv
-from acvp.control.memory import KernelConfig, paper_kernel
-from acvp.control.viewing import refuse_other_game
+from acvp.agents.observations import Gray, Pixels, agent_view, refuse_other_game
+from acvp.agents.vec_env import GameVecEnv, Moment, PlayVecEnv
+from acvp.control.imagined_env import MAX_STEPS, ImaginedPlays
+from acvp.control.informed import InformedExploration, informed_by_emulator, informed_by_model
+from acvp.control.kernel import KernelConfig, paper_kernel
+from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.command import Load, as_subject
-from acvp.models import fingerprint
+from acvp.evaluation.config import Device
+from acvp.evaluation.run import Load, as_subject
+from acvp.models import Predictor, fingerprint
+from acvp.seeding import generator
+
+NO_LIVES = -1
+
+
+class ImaginedVecEnv(PlayVecEnv):
+    """Games that are played in a predictor, in place of the real ones: observations (E, 4, 84, 84)."""
+
+    can_save = False
+
+    def __init__(
+        self,
+        predictor: Predictor | str | Path,
+        store: EpisodeStore | str | Path,
+        *,
+        games: int,
+        seed: int,
+        max_steps: int = MAX_STEPS,
+        device: Device = "auto",
+    ) -> None:
+        """Take what `acvp/Imagined-v0` takes; where plays begin follows from the seed and the plays before."""
+        self._imagined = ImaginedPlays(
+            predictor, store, plays=games, observation="frame", max_steps=max_steps, device=device
+        )
+        self._seed = seed
+        info = self._imagined.imagination.store.info
+        super().__init__(games, info.env_id, info.action_meanings)
+
+    def close(self) -> None:
+        """Do nothing: a predictor goes with its last reference."""
+
+    def _begin_all(self) -> list[tuple[Gray, int]]:
+        self._imagined.begin(np.arange(self.num_envs), self._rng())
+        return [(frame, NO_LIVES) for frame in self._seen()]
+
+    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+        rewards, ends, cut_off = self._imagined.step(np.asarray(actions, np.int64))
+        last, over = self._seen(), ends | cut_off
+        self._imagined.begin(np.flatnonzero(over), self._rng())
+        first = self._seen()
+        return [
+            Moment(
+                last[game], float(rewards[game]), bool(ends[game]), bool(cut_off[game]), NO_LIVES,
+                first[game] if over[game] else None,
+            )
+            for game in range(self.num_envs)
+        ]  # fmt: skip
+
+    def _rng(self) -> np.random.Generator:
+        """Return what draws the next places to begin from."""
+        return generator("imagined games", self._seed, sum(play.number + 1 for play in self.plays))
+
+    def _seen(self) -> Pixels:
+        """Return the newest frames as an agent sees them, (E, 84, 84), the caller's to keep."""
+        return agent_view(self._imagined.frames).copy()
+
 
 MakeInformed = Callable[[PlayVecEnv], InformedExploration]
 
@@ -39,15 +105,15 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     subject = as_subject(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
         refuse_other_game(str(config.predictor), subject.predictor, game)
-    in_colour = subject.view.name != GRAY_84.name
-    if in_colour and config.emulator == "ale":
+    in_color = subject.view.name != GRAY_84.name
+    if in_color and config.emulator == "ale":
         raise UserError(
             f"{config.predictor} looks at frames in {subject.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
             "--emulator own"
         )
 
     def make(env: PlayVecEnv) -> InformedExploration:
-        screens = (lambda: env.screens) if in_colour and isinstance(env, GameVecEnv) else None
+        screens = (lambda: env.screens) if in_color and isinstance(env, GameVecEnv) else None
         return informed_by_model(
             subject.predictor,
             _kernel(config, env),

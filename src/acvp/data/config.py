@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
-from acvp.data.recorder import MAX_ACTIONS
+from acvp.data.recording import MAX_ACTIONS
 from acvp.options import require, require_share
 
 

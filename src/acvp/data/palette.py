@@ -1,9 +1,9 @@
-"""Lossless palette coding: a frame of few colours as one byte per pixel.
+"""Lossless palette coding: a frame of few colors as one byte per pixel.
 
-Indices are given in the order in which colours appear (colours new in one frame: in the order of their RGB value), so
-that equal frames have equal codes and the first colours of a game keep their index as others join.
+Indices are given in the order in which colors appear (colors new in one frame: in the order of their RGB value), so
+that equal frames have equal codes and the first colors of a game keep their index as others join.
 
-Shapes: H height, W width, K colours.
+Shapes: H height, W width, K colors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Palette = NDArray[np.uint8]  # (K, 3)
 
 
 class TooManyColorsError(Exception):
-    """The frames have more than 256 colours in all: they are to be kept as raw RGB."""
+    """The frames have more than 256 colors in all: they are to be kept as raw RGB."""
 
 
 def pack_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -41,7 +41,7 @@ class PaletteEncoder:
 
     def __init__(self) -> None:
         self._index_of: dict[int, int] = {}
-        # From colour to index + 1; 0 is unknown, so that the table costs nothing until it is touched.
+        # From color to index + 1; 0 is unknown, so that the table costs nothing until it is touched.
         self._by_color: NDArray[np.int16] | None = None
         # From key to index in one fast pass; the last index may also mean unknown and leads to a closer look.
         self._by_key = np.full(256, MAX_COLORS - 1, np.uint8)
@@ -60,7 +60,7 @@ class PaletteEncoder:
         self._index_of = {}
 
     def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
-        """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colours apart (fast)."""
+        """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colors apart (fast)."""
         if keys is not None:
             indices = np.asarray(cv2.LUT(keys, self._by_key), np.uint8)
             if indices.max() == MAX_COLORS - 1 and self._learn_keys(keys, keys[indices == MAX_COLORS - 1], frame):
@@ -86,7 +86,7 @@ class PaletteEncoder:
         return len(new) > 0
 
     def _learn(self, colors: list[int]) -> NDArray[np.int16]:
-        """Return the indices of colours, new ones in the order of their RGB value."""
+        """Return the indices of colors, new ones in the order of their RGB value."""
         for color in sorted(set(colors) - self._index_of.keys()):
             self._index_of[color] = len(self._index_of)
         if len(self._index_of) > MAX_COLORS:
@@ -95,7 +95,7 @@ class PaletteEncoder:
 
 
 def merge_palettes(palettes: list[Palette]) -> Palette:
-    """The colours of all palettes in the order of their first appearance; may exceed 256."""
+    """The colors of all palettes in the order of their first appearance; may exceed 256."""
     order = dict.fromkeys(c for palette in palettes for c in pack_colors(palette).tolist())
     return unpack_colors(list(order))
 

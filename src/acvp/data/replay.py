@@ -1,4 +1,7 @@
-"""The oracle: the stored actions played again in the game must give the stored frames, bit for bit."""
+"""The oracle: the stored actions played again in the game must give the stored frames, bit for bit.
+
+Stored plays again in the emulator, frame by frame, each compared with what is stored.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from types import NoneType
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.episode import Episode
+from acvp.data.episode import CHUNK_FRAMES, Episode
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
@@ -69,3 +72,27 @@ def _frames(episode: Episode) -> Iterator[NDArray[np.uint8]]:
     """The frames of an episode one by one, decoded in pieces."""
     for start in range(0, len(episode), PIECE):
         yield from episode.frames(start, min(start + PIECE, len(episode)))
+
+
+CURE = "acvp data verify --replay lists all differences"
+
+
+def replay(episode: Episode, game: Game, stop: int | None = None) -> Iterator[int]:
+    """Yield 0, 1, … with the game at that frame of the episode, up to `stop` - 1; refuse a game that differs."""
+    stop = len(episode) if stop is None else stop
+    ended = False
+    for first in range(0, stop, CHUNK_FRAMES):
+        stored = episode.frames(first, min(first + CHUNK_FRAMES, stop))
+        for t, wanted in enumerate(stored, first):
+            if ended:
+                raise UserError(f"episode {episode.header.number}: the game played again ends at frame {t - 1}; {CURE}")
+            if t:
+                frame, _, terminated, truncated = game.step(int(episode.actions[t - 1]))
+                ended = terminated or truncated
+            else:
+                frame = game.reset(episode.header.seed)
+            if not np.array_equal(frame, wanted):
+                raise UserError(
+                    f"episode {episode.header.number}: frame {t} of the game played again is not the stored one; {CURE}"
+                )
+            yield t

@@ -20,13 +20,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from acvp.data.episode import Episode
+from acvp.data.episode import MAX_SIDE, Episode, parse
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
-from acvp.data.part import MAX_SIDE, parse
-from acvp.data.recorder import MAX_ACTIONS
-from acvp.durable import finished_lines, unseal
+from acvp.data.recording import MAX_ACTIONS
+from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
-from acvp.reading import read_file
 
 STORE_FORMAT = 1
 STORE_NAME = "store.json"
@@ -74,7 +72,7 @@ class IndexEntry:
     content: str
     opening: str
     palette: str | None
-    """Colours as hexadecimal digits, six each; null: raw RGB."""
+    """Colors as hexadecimal digits, six each; null: raw RGB."""
 
     @classmethod
     def of(cls, episode: Episode, data: bytes) -> IndexEntry:
@@ -149,7 +147,7 @@ class EpisodeStore(Sequence[Episode]):
 
     def __repr__(self) -> str:
         height, width, _ = self.info.frame_shape
-        colors = "RGB" if self.palette is None else f"{len(self.palette)} colours"
+        colors = "RGB" if self.palette is None else f"{len(self.palette)} colors"
         return (
             f"EpisodeStore({str(self.path)!r}: {self.info.env_id}, {len(self):,} episodes, {self.frames:,} frames "
             f"{height}×{width} {colors}, {self.action_count} actions, {self.size / 1e6:.1f} MB)"
@@ -176,7 +174,7 @@ class EpisodeStore(Sequence[Episode]):
 
     @cached_property
     def palette(self) -> Palette | None:
-        """All colours in the order in which the episodes bring them; None where frames can only be given as RGB."""
+        """All colors in the order in which the episodes bring them; None where frames can only be given as RGB."""
         palettes = [entry.colors for entry in self.entries]
         known = [palette for palette in palettes if palette is not None]
         if len(known) < len(palettes):
@@ -218,7 +216,7 @@ def checked_info(info: StoreInfo) -> StoreInfo:
             raise ValueError(f"{name} = {getattr(info, name)!r:.80}")
     shape, meanings = info.frame_shape, info.action_meanings
     if len(shape) != 3 or shape[2] != 3 or any(type(side) is not int or not 1 <= side <= MAX_SIDE for side in shape):
-        raise ValueError(f"frames of {shape!r:.80}: heights and widths from 1 to {MAX_SIDE} and 3 colours are possible")
+        raise ValueError(f"frames of {shape!r:.80}: heights and widths from 1 to {MAX_SIDE} and 3 colors are possible")
     named = isinstance(meanings, list | tuple) and all(isinstance(meaning, str) for meaning in meanings)
     if not named or len(meanings) > MAX_ACTIONS:
         raise ValueError(f"actions {meanings!r:.80}: a name for each and at most {MAX_ACTIONS} are possible")

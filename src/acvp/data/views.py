@@ -1,10 +1,12 @@
-"""How a model or an agent looks at stored frames: in full colour, or gray and small.
+"""How a model or an agent looks at stored frames: in full color, or gray and small.
 
 The gray 84×84 view is the Atari agents': the emulator's luminance, then OpenCV's area interpolation, as in Gymnasium's
 AtariPreprocessing and ALE's vector env (without their maximum over two emulator frames). Against the latter a few
 pixels in 100,000 differ by one gray level, where its own build of OpenCV rounds a half the other way.
 
-Shapes: … any leading sizes, H height, W width, h and w the view's, K colours.
+Shapes: … any leading sizes, H height, W width, h and w the view's, K colors.
+
+The mean image that the paper subtracts from every frame.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.data.episode import CHUNK_FRAMES
 from acvp.data.palette import MAX_COLORS, Palette, colorize
+from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
+from acvp.seeding import generator
 
 LUMINANCE = (0.2989, 0.5870, 0.1140)
 """Weights of red, green and blue: the emulator's own."""
@@ -77,3 +82,22 @@ def _look_up(indices: NDArray[np.uint8], values: NDArray[np.uint8]) -> NDArray[n
     """values[indices], three times faster."""
     table = values.tobytes() + bytes(MAX_COLORS - len(values))
     return np.frombuffer(indices.tobytes().translate(table), np.uint8).reshape(indices.shape)
+
+
+MAX_FRAMES = 50_000
+"""More frames do not change the mean by what a pixel can show; of larger stores, chunks are drawn at random."""
+
+
+def mean_frame(store: EpisodeStore, view: View = RGB, *, seed: int = 0) -> NDArray[np.float32]:
+    """(h, w, channels): the mean over all frames of a store, per pixel and channel, in pixel values."""
+    places = [(i, first) for i, entry in enumerate(store.entries) for first in range(0, entry.frames, CHUNK_FRAMES)]
+    if store.frames > MAX_FRAMES:
+        drawn = generator("mean", seed).choice(len(places), MAX_FRAMES // CHUNK_FRAMES, replace=False)
+        places = [places[k] for k in sorted(drawn.tolist())]
+    total, count = np.zeros(view.shape(store.info.frame_shape), np.float64), 0
+    for i, first in places:
+        episode = store[i]
+        frames = view.apply(episode.stored(first, min(first + CHUNK_FRAMES, len(episode))), episode.palette)
+        total += frames.sum(axis=0, dtype=np.uint32)
+        count += len(frames)
+    return (total / max(count, 1)).astype(np.float32)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from acvp.data.episode import Episode
-from acvp.data.part import parse, serialize
+from acvp.data.episode import Episode, parse, serialize
 from acvp.data.store import (
     INDEX_NAME,
     PARTS_NAME,
@@ -22,9 +21,17 @@ from acvp.data.store import (
     read_index,
     read_info,
 )
-from acvp.durable import append_line, exclusive_writer, make_folder, seal, sync_folder, whole_lines, write_atomic
+from acvp.durable import (
+    append_line,
+    exclusive_writer,
+    make_folder,
+    read_file,
+    seal,
+    sync_folder,
+    whole_lines,
+    write_atomic,
+)
 from acvp.errors import UserError
-from acvp.reading import read_file
 
 
 class StoreWriter:

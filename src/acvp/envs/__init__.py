@@ -1,9 +1,8 @@
 """Where frames come from: any Gymnasium env with image frames and discrete actions, Atari, and ToyGame."""
 
-from acvp.envs.game import Game, Step
+from acvp.envs.game import Game, SavedState, Step
 from acvp.envs.make import load_module, make_game
 from acvp.envs.registration import register_envs
-from acvp.envs.saved import SavedState
 from acvp.envs.toy import ToyGame
 
 __all__ = ["Game", "SavedState", "Step", "ToyGame", "load_module", "make_game", "register_envs"]

@@ -1,8 +1,16 @@
-"""The uniform face of a game: frames in uint8, actions 0..A-1, an episode decided by its seed and its actions."""
+"""The uniform face of a game: frames in uint8, actions 0..A-1, an episode decided by its seed and its actions.
 
+A moment of a game that can be returned to, in memory or from disk, without pickle.
+"""
+
+from __future__ import annotations
+
+import json
 import operator
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -10,8 +18,59 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from acvp.envs.saved import SavedState
 from acvp.errors import UserError
+
+_MAGIC = b"acvp-state-1\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedState:
+    """Everything that decides how a game goes on, and the frame it shows."""
+
+    env_id: str
+    """Canonical id of the game that made it; only the same game takes it back."""
+    elapsed: int
+    """Decisions since the reset."""
+    ended: bool
+    """Whether the episode was over."""
+    lives: int
+    """Lives left, -1 where the game has none."""
+    last_action: int
+    """The action executed last, which a sticky joystick may repeat."""
+    generator: dict[str, Any] | None
+    """State of the sticky joystick's generator, None before it is used."""
+    payload: bytes
+    """The game's own state, in its own format."""
+
+    def to_bytes(self) -> bytes:
+        """Write the state as a checksummed block that `from_bytes` reads on any machine with the same emulator."""
+        header = asdict(self)
+        del header["payload"]
+        text = json.dumps(header).encode()
+        return _MAGIC + zlib.compress(len(text).to_bytes(4, "little") + text + self.payload, level=1)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SavedState:
+        """Read what `to_bytes` wrote; anything else is refused."""
+        if not data.startswith(_MAGIC):
+            raise UserError(
+                f"these {len(data)} bytes are not a saved game state: they do not begin with {_MAGIC.strip()!r}"
+            )
+        try:
+            body = zlib.decompress(data[len(_MAGIC) :])
+        except zlib.error as error:
+            raise UserError(f"the saved game state is damaged ({error}): save it again") from error
+        end = 4 + int.from_bytes(body[:4], "little")
+        try:
+            return cls(**json.loads(body[4:end]), payload=body[end:])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"the saved game state is damaged ({error}): save it again") from error
+
+    def __repr__(self) -> str:
+        names = [f.name for f in fields(self) if f.name not in ("generator", "payload")]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"SavedState({shown}, {len(self.payload)} bytes)"
+
 
 Frame = npt.NDArray[np.uint8]  # (H, W, 3)
 Json = str | int | float | bool | None
@@ -112,11 +171,11 @@ class Game(ABC):
         return frame
 
     def color_keys(self) -> npt.NDArray[np.uint8] | None:
-        """Return (H, W) keys of the current frame, equal keys being equal colours, or None where there are none."""
+        """Return (H, W) keys of the current frame, equal keys being equal colors, or None where there are none."""
         return None
 
     def controlled_position(self) -> tuple[float, float] | None:
-        """Return the (row, column) in pixels of the controlled object's centre, or None while it is unknown."""
+        """Return the (row, column) in pixels of the controlled object's center, or None while it is unknown."""
         return None
 
     @abstractmethod

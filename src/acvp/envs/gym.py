@@ -10,8 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing
 
-from acvp.envs.game import Frame, Game, Json, Step
-from acvp.envs.saved import SavedState
+from acvp.envs.game import Frame, Game, Json, SavedState, Step
 from acvp.errors import UserError, one_line, user_code
 
 Env = gymnasium.Env[Any, Any]

@@ -17,6 +17,6 @@ def register_envs() -> None:
     if IMAGINED_ID not in gymnasium.registry:
         gymnasium.register(
             IMAGINED_ID,
-            entry_point="acvp.control.imagined:ImaginedEnv",
-            vector_entry_point="acvp.control.imagined:ImaginedVectorEnv",
+            entry_point="acvp.control.imagined_env:ImaginedEnv",
+            vector_entry_point="acvp.control.imagined_env:ImaginedVectorEnv",
         )

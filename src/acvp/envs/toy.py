@@ -108,7 +108,7 @@ class ToyGame(gymnasium.Env[Frame, np.int64]):
         return self._draw()
 
     def controlled_position(self) -> tuple[float, float]:
-        """Return the (row, column) in pixels of the player's centre."""
+        """Return the (row, column) in pixels of the player's center."""
         row, column = self._now.player
         middle = (CELL - 1) / 2
         return row * CELL + middle, column * CELL + middle

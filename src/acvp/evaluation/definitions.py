@@ -12,8 +12,8 @@ PSNR_CAP = 60.0
 """dB; about what rounding to whole pixel values alone costs, and what an exact frame gets."""
 WRONG_BY = 8
 """Pixel values by which a pixel may be off where no palette says what is right."""
-COLOUR_SCALE, GRAY_SCALE = 255.0, 128.0
-"""What the paper divides pixel values by: §4 for colour, appendix B for the gray network."""
+COLOR_SCALE, GRAY_SCALE = 255.0, 128.0
+"""What the paper divides pixel values by: §4 for color, appendix B for the gray network."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,13 +139,13 @@ METRICS = {
 TOTALS = {"exact": "exact_steps", "object_kept": "kept_steps"}
 """Curves whose sum over the steps is a number of steps, and its key in evaluation.json."""
 
-WRONG_IN_PALETTE = "nearest colour of the store's palette (by squared distance) is not the true one"
+WRONG_IN_PALETTE = "nearest color of the store's palette (by squared distance) is not the true one"
 WRONG_BY_MORE = f"rounded value is off by more than {WRONG_BY} of 255 in any channel (this view has no palette)"
 
 
 def frame_scale(gray: bool) -> float:
     """Return what the paper's squared error divides pixel values by."""
-    return GRAY_SCALE if gray else COLOUR_SCALE
+    return GRAY_SCALE if gray else COLOR_SCALE
 
 
 def formula(name: str, *, scale: float, palette: bool) -> str:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.replay import replay_game
+from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.evaluation.places import Place
-from acvp.evaluation.replays import replay
+from acvp.evaluation.windows import Place
 from acvp.seeding import generator
 
 Plans = NDArray[np.int64]  # (P, L)

@@ -20,14 +20,13 @@ from torch import Tensor
 
 from acvp import __version__
 from acvp.data.store import EpisodeStore
+from acvp.evaluation.bootstrap import Tally
 from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, as_pixels
+from acvp.evaluation.models import Subject
 from acvp.evaluation.objects import Positions
-from acvp.evaluation.places import Place, batches, evenly
-from acvp.evaluation.subjects import Subject
-from acvp.evaluation.tally import Tally
-from acvp.evaluation.truth import TrueWindows
+from acvp.evaluation.windows import Place, TrueWindows, batches, evenly
 from acvp.models import fingerprint
-from acvp.result_cache import ResultCache
+from acvp.runs import ResultCache
 from acvp.seeding import generator
 
 Progress = Callable[[int, int], None]

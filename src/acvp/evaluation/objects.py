@@ -13,11 +13,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.replay import replay_game
+from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.evaluation.places import Place
-from acvp.evaluation.replays import replay
+from acvp.evaluation.windows import Place
 
 PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
 """Of the frame's longer side: half the patch's side, how far off an object may be before it is lost, search radius."""

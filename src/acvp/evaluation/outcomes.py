@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
 from acvp.evaluation.horizon import Progress
-from acvp.evaluation.places import Place, batches
-from acvp.evaluation.subjects import Subject
-from acvp.evaluation.truth import TrueWindows
+from acvp.evaluation.models import Subject
+from acvp.evaluation.windows import Place, TrueWindows, batches
 from acvp.seeding import generator
 
 BINS = 10
@@ -137,7 +136,7 @@ def _foretold(subject: Subject, store: EpisodeStore, places: Sequence[Place]) ->
     """Return probabilities of the reward's signs (B, 3) and of the end (B,)."""
     context, predictor = subject.predictor.context, subject.predictor
     truth = TrueWindows(store, places, subject.view)
-    frames = predictor.normaliser.to_float(torch.from_numpy(truth.frames(0, context)).to(subject.device))
+    frames = predictor.normalizer.to_float(torch.from_numpy(truth.frames(0, context)).to(subject.device))
     actions = torch.from_numpy(truth.actions(0, context)).to(subject.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome
     assert outcome is not None

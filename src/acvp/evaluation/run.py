@@ -1,22 +1,146 @@
-"""`acvp evaluate` from a store and subjects to an Evaluation: choose windows, find the object, look ahead, sum up."""
+"""`acvp evaluate` from a store and subjects to an Evaluation: choose windows, find the object, look ahead, sum up.
+
+From tallies to what is published: curves with bands, numbers of steps, and the JSON that holds them all.
+
+`acvp evaluate` from paths to files: evaluation.json, plots/, videos/, strips/.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from acvp.data.store import EpisodeStore
+from acvp.data.views import get_view
 from acvp.data.windows import Window
+from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.definitions import frame_scale
-from acvp.evaluation.horizon import Outlook, Progress, look_ahead
+from acvp.evaluation.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
+from acvp.evaluation.config import Device, EvaluateConfig
+from acvp.evaluation.definitions import METRICS, TOTALS, formula, frame_scale
+from acvp.evaluation.figures import curve_figure, image
+from acvp.evaluation.horizon import Outlook, Progress, Tallies, identity, look_ahead
+from acvp.evaluation.media import Studio
 from acvp.evaluation.metrics import FrameMetrics
+from acvp.evaluation.models import COPY_LAST, Subject, baselines, check_alike, refuse_unknown_split, training_of
 from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
-from acvp.evaluation.places import HeldOutPart, Place, choose_places
-from acvp.evaluation.results import Evaluation, summarise
-from acvp.evaluation.subjects import Subject, baselines, check_alike
-from acvp.models import PixelPredictor
-from acvp.result_cache import ResultCache
+from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
+from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part
+from acvp.models import Predictor
+from acvp.pixel import PixelPredictor
+from acvp.runs import ResultCache, provenance, unfinished_results
+
+FEW_EPISODES = 10
+"""Below this many episodes a percentile bootstrap's bands are too narrow, and the result says so."""
+
+Curves = dict[str, dict[str, Curve]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Horizon curves of all subjects, and what is needed to read them."""
+
+    curves: Curves
+    """By subject, by metric."""
+    totals: Curves
+    """By subject: numbers of steps, as curves of one step."""
+    baselines: tuple[str, ...]
+    facts: dict[str, Any]
+    """Game, view, windows, how they were chosen, and the like."""
+    left_out: dict[str, str]
+    """Metrics that could not be measured, and why."""
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that at least one subject has."""
+        return [name for name in METRICS if any(name in curves for curves in self.curves.values())]
+
+    def formula(self, metric: str) -> str:
+        """Return how a metric was computed here."""
+        return formula(metric, scale=self.facts["scale"], palette=self.facts["palette"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        return {
+            **self.facts,
+            "left_out": self.left_out,
+            "metrics": {name: _described(name, self.formula(name)) for name in self.metrics},
+            "baselines": list(self.baselines),
+            "curves": _plain(self.curves),
+            "steps": _plain(self.totals),
+        }
+
+
+def summarize(
+    tallies: Tallies, *, seed: int, baselines: tuple[str, ...], facts: dict[str, Any], left_out: dict[str, str]
+) -> Evaluation:
+    """Return means and 95 % bands over episodes of everything that was tallied."""
+    used = _episodes_used(tallies)
+    bootstrap = Bootstrap(len(used), seed=seed)
+    picked = {name: {metric: tally.of(used) for metric, tally in each.items()} for name, each in tallies.items()}
+    curves = {name: _curves(each, picked[COPY_LAST]["error"], bootstrap) for name, each in picked.items()}
+    totals = {
+        name: {TOTALS[metric]: bootstrap.total(tally) for metric, tally in each.items() if metric in TOTALS}
+        for name, each in picked.items()
+    }
+    bands = {
+        "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes",
+        "episodes": len(used),
+    }
+    facts = facts | bands | few_episodes(len(used))
+    return Evaluation(curves=curves, totals=totals, baselines=baselines, facts=facts, left_out=left_out)
+
+
+def few_episodes(count: int) -> dict[str, str]:
+    """Return a note where there are too few episodes to trust the bands."""
+    if count >= FEW_EPISODES:
+        return {}
+    return {"note": f"{count} test episodes are few: 95 % bands over fewer than {FEW_EPISODES} are too narrow"}
+
+
+def _curves(tallies: dict[str, Tally], copy_last: Tally, bootstrap: Bootstrap) -> dict[str, Curve]:
+    curves = {name: bootstrap.curve(tally) for name, tally in tallies.items() if name in METRICS}
+    ratio = bootstrap.ratio(tallies["error"], copy_last)
+    curves["gain"] = Curve(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low)
+    if "shuffled" in tallies:
+        curves["sensitivity"] = bootstrap.ratio(tallies["shuffled"], tallies["unshuffled"])
+    return curves
+
+
+def _episodes_used(tallies: Tallies) -> NDArray[np.int64]:
+    """Return the episodes that have windows: only they are resampled."""
+    counts = tallies[COPY_LAST]["error"].counts
+    return np.flatnonzero(counts.any(1))
+
+
+def _described(name: str, how: str) -> dict[str, str]:
+    metric = METRICS[name]
+    return {"title": metric.title, "unit": metric.unit, "formula": how, "better": metric.better}
+
+
+def _plain(curves: Curves) -> dict[str, Any]:
+    return {
+        subject: {
+            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in each.items()
+        }
+        for subject, each in curves.items()
+    }
+
+
+def numbers(values: NDArray[np.float64]) -> list[float | None]:
+    """Return numbers for JSON, which has no NaN."""
+    return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values]
+
 
 OBJECT_METRICS = "object_distance, object_kept, object_found"
 
@@ -48,16 +172,16 @@ def evaluate(
     tallies = look_ahead(everyone, outlook, frame_metrics(subjects[0], part, positions), progress, results)
     names = tuple(subject.name for subject in everyone if subject.baseline)
     facts = _facts(subjects[0], part, outlook, config) | {"leading_metric": leading_metric(subjects)}
-    return summarise(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
+    return summarize(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
 def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
-    """Return the metrics for a subject's view; colours are held to the palette where the view keeps them."""
+    """Return the metrics for a subject's view; colors are held to the palette where the view keeps them."""
     view, shape = subject.view, part.store.info.frame_shape
     finder = None
     if positions is not None:
-        finder = ObjectFinder(shape[:2], subject.predictor.normaliser.mean.cpu().numpy())
-    palette = part.store.palette if _keeps_colours(subject) else None
+        finder = ObjectFinder(shape[:2], subject.predictor.normalizer.mean.cpu().numpy())
+    palette = part.store.palette if _keeps_colors(subject) else None
     return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder)
 
 
@@ -66,7 +190,7 @@ def leading_metric(subjects: Sequence[Subject]) -> str:
     return "wrong_pixels" if any(isinstance(subject.predictor, PixelPredictor) for subject in subjects) else "error"
 
 
-def _keeps_colours(subject: Subject) -> bool:
+def _keeps_colors(subject: Subject) -> bool:
     return not subject.view.gray and subject.view.size is None
 
 
@@ -88,7 +212,7 @@ def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: Evalua
         "view": subject.view.name,
         "frame": list(subject.predictor.config.frame),
         "scale": frame_scale(subject.view.gray),
-        "palette": _keeps_colours(subject) and store.palette is not None,
+        "palette": _keeps_colors(subject) and store.palette is not None,
         "data": str(store.path),
         "store_digest": store.digest,
         "test_part": part.how,
@@ -103,3 +227,93 @@ def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: Evalua
         "fed_back": "predictions as the network gives them, not clamped; metrics see them clamped to 0..255",
         "seed": config.seed,
     }
+
+
+EVALUATION_NAME, PARTS_NAME, PLOTS_NAME = "evaluation.json", "evaluation.jsonl", "plots"
+
+Load = Callable[[Path], Predictor]
+Stage = Callable[[str], Progress]
+"""Begins a stage with a name and returns what to tell its progress."""
+
+
+def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
+    started = time.monotonic()
+    subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
+    studio = Studio(subjects, part, config)
+    out = config.out or default_out(config.runs)
+    with unfinished_results(out / PARTS_NAME) as results:
+        evaluation = evaluate(subjects, part, config, stage("looking ahead"), results)
+        outcomes = _outcomes(subjects, part, config, results, stage)
+        body = evaluation.to_dict() | {"outcomes": outcomes, "films": studio.write(out, stage("filming"))}
+        write_plots(body, out / PLOTS_NAME, stage("drawing"))
+        started -= results.earlier_seconds
+        write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def _outcomes(
+    subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
+) -> dict[str, Any]:
+    """Return how well rewards and terminations are predicted, by the subjects that predict them and data that has."""
+    options = {"count": config.most_reward_steps, "seed": config.seed, "batch_size": config.batch_size}
+    outcomes = {}
+    for subject in filter(predicts_outcomes, subjects if options["count"] else ()):
+        show = stage("rewards and terminations")
+        settings = identity([subject], part.store) | {"what": "rewards and terminations"} | options
+        measure = partial(measure_outcomes, subject, part.store, progress=show, **options)
+        if found := results.part(settings, measure):
+            outcomes[subject.name] = found
+    return outcomes
+
+
+def open_runs(
+    runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
+) -> tuple[list[Subject], HeldOutPart]:
+    """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
+    store = EpisodeStore.open(data)
+    subjects = [as_subject(path, load(path), device) for path in runs]
+    trained = [training_of(path) for path in runs]
+    for subject, each in zip(subjects, trained, strict=True):
+        refuse_unknown_split(subject, each, store)
+    return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore.open(trained_on))
+
+
+def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:
+    """Return a loaded predictor under its folder's name."""
+    if predictor.about is None:
+        raise UserError(f"{path}: this predictor does not say of what game and view it is; train it with acvp train")
+    resolved = path.resolve()
+    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
+    return Subject(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
+
+
+def pick_device(name: Device) -> torch.device:
+    """Return a device by its name; auto takes the fastest there is."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name != "auto" and not there[name]:
+        raise UserError(f"--device {name}: this machine has none; use --device auto")
+    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
+
+
+def default_out(runs: Sequence[Path]) -> Path:
+    """Return where results go: into the run, or into a folder of their own if there are several."""
+    return runs[0] if len(runs) == 1 else Path("evaluation")
+
+
+def write_plots(body: Mapping[str, Any], folder: Path, progress: Progress) -> None:
+    """Write a PNG and an SVG of every metric."""
+    make_folder(folder)
+    for done, metric in enumerate(body["metrics"]):
+        progress(done, len(body["metrics"]))
+        figure = curve_figure(body, metric)
+        for kind in ("png", "svg"):
+            write_atomic(folder / f"{metric}.{kind}", image(figure, kind))
+
+
+def write_json(path: Path, body: dict[str, Any], *, seed: int, started: float) -> None:
+    """Write results with their provenance; `started` is from time.monotonic."""
+    make_folder(path.parent)
+    origin = provenance() | {"seed": seed, "seconds": round(time.monotonic() - started, 1)}
+    text = json.dumps({"provenance": origin} | body, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text.encode() + b"\n")

@@ -1,7 +1,7 @@
 """The paper's section 3: predictors behind one interface; tensors only, nothing else of acvp."""
 
-from acvp.models.about import About
 from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory, without_denormals
+from acvp.models.artifact import About, fingerprint, predictor_files, predictor_from_files
 from acvp.models.baselines import (
     CopyLastFrame,
     CopyLastFrameConfig,
@@ -10,26 +10,27 @@ from acvp.models.baselines import (
     MlpConfig,
     MlpPredictor,
 )
-from acvp.models.build import CONFIGS, AnyConfig, build_predictor, config_from_dict, config_to_dict
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
-from acvp.models.colours import UnknownColourWarning
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
-from acvp.models.files import predictor_files, predictor_from_files
-from acvp.models.fingerprint import fingerprint
-from acvp.models.loss import squared_error_loss
-from acvp.models.normaliser import Normaliser
-from acvp.models.pixel import PixelPredictor
-from acvp.models.pixel_config import PixelConfig
-from acvp.models.predictor import Predictions, Predictor, State, imagine, unroll
+from acvp.models.normalizer import Normalizer
+from acvp.models.predictor import (
+    Predictions,
+    Predictor,
+    PredictorConfig,
+    State,
+    build_predictor,
+    imagine,
+    squared_error_loss,
+    unroll,
+)
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
+from acvp.models.registry import config_class, config_from_dict, config_to_dict, kind_of, kinds
 from acvp.models.rollout import rollout
 from acvp.models.transform import Outcome
 
 __all__ = [
-    "CONFIGS",
     "About",
     "ActionError",
-    "AnyConfig",
     "ConfigError",
     "CopyLastFrame",
     "CopyLastFrameConfig",
@@ -43,24 +44,25 @@ __all__ = [
     "MlpPredictor",
     "NoActionConfig",
     "NoActionPredictor",
-    "Normaliser",
+    "Normalizer",
     "Outcome",
-    "PixelConfig",
-    "PixelPredictor",
     "Predictions",
     "Predictor",
+    "PredictorConfig",
     "RecurrentConfig",
     "RecurrentPredictor",
     "State",
-    "UnknownColourWarning",
     "bfloat16",
     "build_predictor",
     "compile_networks",
+    "config_class",
     "config_from_dict",
     "config_to_dict",
     "fingerprint",
     "imagine",
     "keep_freed_memory",
+    "kind_of",
+    "kinds",
     "predictor_files",
     "predictor_from_files",
     "rollout",

@@ -4,15 +4,15 @@ Shapes: N rows, C channels, H height, W width, A actions, D = C·H·W.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive
-from acvp.models.history import HistoryPredictor
-from acvp.models.layers import linear
+from acvp.models.encoder_decoder import linear
+from acvp.models.predictor import HistoryPredictor
 from acvp.models.transform import Outcome, OutcomeHeads
 
 
@@ -20,7 +20,6 @@ from acvp.models.transform import Outcome, OutcomeHeads
 class BaselineConfig:
     """A predictor that sees the last frame only."""
 
-    kind: ClassVar[str] = "baseline"
     context: ClassVar[int] = 1
     actions: int
     """Number of actions, or length of a continuous action vector."""
@@ -38,7 +37,6 @@ class BaselineConfig:
 class MlpConfig(BaselineConfig):
     """The MLP baseline; the defaults are the paper's."""
 
-    kind: ClassVar[str] = "mlp"
     hidden: tuple[int, int, int, int] = (400, 2048, 2048, 400)
     """Units of the four hidden layers; the action joins the second."""
     outcome_heads: bool = False
@@ -50,7 +48,7 @@ class MlpConfig(BaselineConfig):
             raise ConfigError(f"hidden is {self.hidden}; the MLP has four hidden layers of at least 1 unit")
 
 
-class MlpPredictor(HistoryPredictor):
+class MlpPredictor(HistoryPredictor, kind="mlp"):
     """The MLP baseline: the last frame in, a ReLU after each hidden layer.
 
     ::
@@ -58,6 +56,8 @@ class MlpPredictor(HistoryPredictor):
         x_t ── fc 400 ── fc 2048 ──(concat)── fc 2048 ── fc 400 ── fc ── x_t+1
         100800               a_t ──┘          h^dec               100800
     """
+
+    config_class: ClassVar[type[Any]] = MlpConfig
 
     def __init__(self, config: MlpConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -98,16 +98,16 @@ class MlpPredictor(HistoryPredictor):
 class CopyLastFrameConfig(BaselineConfig):
     """The last frame repeated."""
 
-    kind: ClassVar[str] = "copy-last-frame"
 
-
-class CopyLastFrame(HistoryPredictor):
+class CopyLastFrame(HistoryPredictor, kind="copy-last-frame"):
     """Predicts that nothing changes; it has no parameters.
 
     ::
 
         x_t ───────── x_t+1
     """
+
+    config_class: ClassVar[type[Any]] = CopyLastFrameConfig
 
     def __init__(self, config: CopyLastFrameConfig, generator: torch.Generator | None = None) -> None:
         super().__init__(config)
@@ -125,22 +125,22 @@ class CopyLastFrame(HistoryPredictor):
 class MeanFrameConfig(BaselineConfig):
     """The mean frame."""
 
-    kind: ClassVar[str] = "mean-frame"
 
-
-class MeanFrame(HistoryPredictor):
-    """Predicts the mean image of the training set, which is zero once normalised; it has no parameters.
+class MeanFrame(HistoryPredictor, kind="mean-frame"):
+    """Predicts the mean image of the training set, which is zero once normalized; it has no parameters.
 
     ::
 
         mean ───────── x_t+1
     """
 
+    config_class: ClassVar[type[Any]] = MeanFrameConfig
+
     def __init__(self, config: MeanFrameConfig, generator: torch.Generator | None = None) -> None:
         super().__init__(config)
 
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, None]:
-        """Return the normalised mean frame, zeros (N, C, H, W)."""
+        """Return the normalized mean frame, zeros (N, C, H, W)."""
         return torch.zeros_like(stacked), None
 
     def next_frames(self, stacked: Tensor) -> Tensor:

@@ -4,13 +4,13 @@ Shapes: N rows, m frames of history, C channels, H height, W width, A actions, n
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from acvp.models.history import HistoryPredictor
-from acvp.models.network import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.predictor import HistoryPredictor
 from acvp.models.transform import ActionConfig, NoActionTransform, Outcome, OutcomeHeads, Transform, action_transform
 
 
@@ -18,14 +18,10 @@ from acvp.models.transform import ActionConfig, NoActionTransform, Outcome, Outc
 class FeedforwardConfig(ActionConfig):
     """The feedforward network; the context is its m frames of input."""
 
-    kind: ClassVar[str] = "feedforward"
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoActionConfig(NetworkConfig):
     """The no-action feedforward network; the context is its m frames of input."""
-
-    kind: ClassVar[str] = "no-action"
 
 
 class StackedFramesPredictor(HistoryPredictor):
@@ -50,7 +46,7 @@ class StackedFramesPredictor(HistoryPredictor):
         return self.decoder.every_action(h_dec)
 
 
-class FeedforwardPredictor(StackedFramesPredictor):
+class FeedforwardPredictor(StackedFramesPredictor, kind="feedforward"):
     """The feedforward network of figure 1a.
 
     ::
@@ -59,11 +55,13 @@ class FeedforwardPredictor(StackedFramesPredictor):
         12×210×160           2048           a_t ── W^a ┘            2048   128×11×8           3×210×160
     """
 
+    config_class: ClassVar[type[Any]] = FeedforwardConfig
+
     def __init__(self, config: FeedforwardConfig, generator: torch.Generator) -> None:
         super().__init__(config, action_transform(config, generator), generator)
 
 
-class NoActionPredictor(StackedFramesPredictor):
+class NoActionPredictor(StackedFramesPredictor, kind="no-action"):
     """The naFf baseline: the feedforward network with one fully-connected layer as transformation, blind to actions.
 
     ::
@@ -71,6 +69,8 @@ class NoActionPredictor(StackedFramesPredictor):
         x_t-3:t ── conv ×4 ── fc ── h^enc ── fc ── h^dec ── fc ── deconv ×4 ── x_t+1
         12×210×160           2048           2048          128×11×8           3×210×160
     """
+
+    config_class: ClassVar[type[Any]] = NoActionConfig
 
     def __init__(self, config: NoActionConfig, generator: torch.Generator) -> None:
         super().__init__(config, NoActionTransform(config.hidden, config.actions, generator), generator)

@@ -1,26 +1,92 @@
 """Recurrent encoding (§3.1, figure 1b).
 
 Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions, n hidden units.
+
+The recurrent layer of equation 2: an LSTM without peepholes whose gate gradients are clipped.
+
+Shapes: B batch, T time, I inputs, n hidden units; gates in the order i, f, o, g.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from acvp.models.checks import ConfigError, action_vectors, check_frames
-from acvp.models.lstm import ClippedLstm
-from acvp.models.network import FrameDecoder, FrameEncoder
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, fill_uniform, linear
 from acvp.models.predictor import Predictions, Predictor, State, as_window
 from acvp.models.transform import ActionConfig, OutcomeHeads, action_transform
+
+LSTM_BOUND = 0.08
+"""LSTM weights are drawn from U(-0.08, 0.08) (appendix A)."""
+
+
+class _RecurrentGradient(torch.autograd.Function):
+    """Passes the inputs' share of the gates on; on the way back gives the recurrent weight its gradient.
+
+    One product over all times in place of one for each: with the paper's sizes the sum of twenty 8192×2048 gradients
+    takes longer than their products.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, from_x: Tensor, weight: Tensor, every_past_h: list[Tensor]) -> Tensor:
+        ctx.every_past_h, ctx.dtype = every_past_h, weight.dtype
+        return from_x.view_as(from_x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        past_h = torch.stack(ctx.every_past_h, 1).flatten(0, 1)  # (B·T, n)
+        return gradient, gradient.flatten(0, 1).T.to(ctx.dtype) @ past_h.to(ctx.dtype), None
+
+
+class ClippedLstm(nn.Module):
+    """One LSTM layer; the gradient of every gate pre-activation is clipped elementwise at every time step (§4)."""
+
+    def __init__(self, inputs: int, hidden: int, gate_clip: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.inputs = linear(inputs, 4 * hidden, generator, bound=LSTM_BOUND)
+        self.recurrent = nn.Parameter(torch.empty(4 * hidden, hidden))  # no bias: the inputs have it
+        self.gate_clip = gate_clip
+        fill_uniform(self.recurrent, generator, LSTM_BOUND)
+
+    def start(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return h and c at the start of a window: zeros (B, n)."""
+        zeros = self.recurrent.new_zeros(rows, self.recurrent.shape[1])
+        return zeros, zeros
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Return every h (B, T, n) and the last c (B, n) over inputs x (B, T, I)."""
+        every_past_h: list[Tensor] = []
+        every_h = []
+        from_x = self.inputs(x)  # (B, T, 4n): all times in one product
+        from_x = _RecurrentGradient.apply(from_x, self.recurrent, every_past_h)  # type: ignore[no-untyped-call]
+        for at_t in from_x.unbind(1):
+            every_past_h.append(h.detach())
+            h, c = self._step(at_t, h, c)
+            every_h.append(h)
+        return torch.stack(every_h, 1), c
+
+    def _step(self, from_x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        gates = from_x + functional.linear(h, self.recurrent.detach())  # (B, 4n)
+        if gates.requires_grad and self.gate_clip:
+            gates.register_hook(self._clip)  # type: ignore[no-untyped-call]
+        i, f, o, g = gates.chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+    def _clip(self, gradient: Tensor) -> Tensor:
+        return gradient.clamp(-self.gate_clip, self.gate_clip)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(ActionConfig):
     """The recurrent network; the context is the number of frames that warm up the LSTM."""
 
-    kind: ClassVar[str] = "recurrent"
     context: int = 11
     """Real frames needed before the first prediction."""
     gate_clip: float = 0.1
@@ -44,7 +110,7 @@ class RecurrentState(State):
     """The last prediction, encoded only if another step follows, (B, C, H, W)."""
 
 
-class RecurrentPredictor(Predictor):
+class RecurrentPredictor(Predictor, kind="recurrent"):
     """The recurrent network of figure 1b.
 
     ::
@@ -52,6 +118,8 @@ class RecurrentPredictor(Predictor):
         x_t ── conv ×4 ── fc ── LSTM ── h^enc ── W^enc ──(×)── W^dec ── h^dec ── fc ── deconv ×4 ── x_t+1
         3×210×160        2048  ↻ c_t    2048    a_t ── W^a ┘            2048   128×11×8           3×210×160
     """
+
+    config_class: ClassVar[type[Any]] = RecurrentConfig
 
     def __init__(self, config: RecurrentConfig, generator: torch.Generator) -> None:
         super().__init__(config)

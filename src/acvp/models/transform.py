@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from acvp.models.checks import ConfigError, require_positive
-from acvp.models.layers import fill_uniform, linear
-from acvp.models.network import NetworkConfig
+from acvp.models.encoder_decoder import NetworkConfig, fill_uniform, linear
 
 ENCODED_BOUND = 1.0
 """W^enc is drawn from U(-1, 1) (appendix A)."""

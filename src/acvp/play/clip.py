@@ -13,10 +13,9 @@ import numpy as np
 from PIL import Image
 
 from acvp.errors import UserError
-from acvp.evaluation.drawing import FAINT, INK, LINE, PREDICTED, Picture, canvas, enlarge, even_scale, font
-from acvp.evaluation.film import in_colour
-from acvp.evaluation.video import BORDER, GAP, GIF_HEIGHT, HEIGHT
-from acvp.play.dream import Seen
+from acvp.evaluation.figures import FAINT, INK, LINE, PREDICTED, Picture, canvas, enlarge, even_scale, font
+from acvp.evaluation.media import BORDER, GAP, GIF_HEIGHT, HEIGHT, in_color
+from acvp.play.imagined import Seen
 from acvp.video import FPS, encode_gif, encode_mp4
 
 LONGEST = 30 * FPS
@@ -78,7 +77,7 @@ class Clip:
             yield _compose([("real", real), ("dream", dream), ("difference x 2", apart)], shot.caption, scale)
 
     def _unpack(self, packed: bytes) -> Picture:
-        return in_colour(np.frombuffer(zlib.decompress(packed), np.uint8).reshape(self._shape))
+        return in_color(np.frombuffer(zlib.decompress(packed), np.uint8).reshape(self._shape))
 
 
 def _compose(panels: list[tuple[str, Picture]], caption: str, scale: int) -> Picture:

@@ -30,7 +30,7 @@ class PlayConfig:
     policy: str = "sticky-random"
     """Who plays when you do not (key m): random, sticky-random, agent:NAME, or module:function of your own."""
     temperature: float = 0.0
-    """Draw colours by their probabilities, for games with chance (pixel-exact predictors): 1 as likely as predicted, 0
+    """Draw colors by their probabilities, for games with chance (pixel-exact predictors): 1 as likely as predicted, 0
     always the likeliest."""
     fps: float = 15.0
     """Decisions a second; 15 is real time for Atari. The page can change it."""

@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from acvp.errors import UserError
-from acvp.play.commands import Note, Reply, Video, parse
-from acvp.play.dream import share_cores
+from acvp.play.imagined import share_cores
 from acvp.play.limits import OUT_OF_FILES, Limits, is_out_of_files
-from acvp.play.moment import Grid
+from acvp.play.protocol import Note, PictureStream, Reply, Video, grid_message, parse, video_message, welcome
+from acvp.play.rewind import Grid
 from acvp.play.session import Session
-from acvp.play.wire import PictureStream, grid_message, video_message, welcome
 
 IN_FLIGHT = 2
 """Pictures on their way that the page has not yet confirmed; more wait, and only the newest of those is sent."""

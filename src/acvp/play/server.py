@@ -1,4 +1,7 @@
-"""The thin shell: serves the page and one session a socket, on this machine only."""
+"""The thin shell: serves the page and one session a socket, on this machine only.
+
+The files of the page, which come with the package.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import mimetypes
 import socket
 import webbrowser
 from collections.abc import Callable
+from importlib.resources import files
 
 import uvicorn
 from starlette.applications import Starlette
@@ -17,12 +21,16 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from acvp.errors import UserError
-from acvp.play.commands import MAX_MESSAGE
 from acvp.play.connection import Connection
-from acvp.play.guard import HEADERS, Guard
-from acvp.play.limits import ClosingDeadline, Limits, OutOfFiles, http_protocol
-from acvp.play.page_files import page_files
+from acvp.play.limits import HEADERS, ClosingDeadline, Guard, Limits, OutOfFiles, http_protocol
+from acvp.play.protocol import MAX_MESSAGE
 from acvp.play.session import Session
+
+
+def page_files() -> dict[str, bytes]:
+    """Return the files of the page by name."""
+    return {file.name: file.read_bytes() for file in files("acvp.play").joinpath("page").iterdir() if file.is_file()}
+
 
 HOST = "127.0.0.1"
 PORTS_TRIED = 50

@@ -15,16 +15,13 @@ from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.envs import Step
 from acvp.errors import UserError
-from acvp.evaluation.film import in_colour
-from acvp.evaluation.subjects import Subject
-from acvp.play.cast import Cast
+from acvp.evaluation.media import in_color
+from acvp.evaluation.models import Subject
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
-from acvp.play.dream import Dream, Dreamer, Seen
-from acvp.play.meters import Meters, Reading
-from acvp.play.moment import Grid, Moment
-from acvp.play.stage import Stage, open_stage
-from acvp.play.timeline import Timeline
+from acvp.play.context import Cast, Stage, open_stage
+from acvp.play.imagined import Dream, Dreamer, Seen
+from acvp.play.rewind import Grid, Meters, Moment, Reading, Timeline
 from acvp.play.worlds import Frame, LiveWorld, RecordedWorld, World
 from acvp.seeding import generator
 
@@ -234,7 +231,7 @@ class Session:
             return None if self.world is None else self.world.recorded_action
         if self.driver == "agent":
             moment = self.moment
-            return int(self._player(moment.frames[-1] if self.world else in_colour(moment.dream.frame)))
+            return int(self._player(moment.frames[-1] if self.world else in_color(moment.dream.frame)))
         action = self._held if self._tapped is None else self._tapped
         self._tapped = None
         return action

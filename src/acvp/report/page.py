@@ -1,24 +1,108 @@
-"""The page: what was found, at a glance first, then in full, then how it was made."""
+"""The page: what was found, at a glance first, then in full, then how it was made.
+
+The figure of a training: loss of every report, held-out error beside copy-last-frame.
+
+The section about what a run has learned: acvp analyze's numbers and pictures.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from acvp.analysis.figures import analysis_tables, controlled_figure, similarity_figure
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.branch_plots import accuracy_figure
-from acvp.evaluation.plots import DARK, LIGHT, curve_figure, image
+from acvp.evaluation.figures import (
+    DARK,
+    LIGHT,
+    RUN_COLORS,
+    SIZE,
+    accuracy_figure,
+    caption,
+    curve_figure,
+    image,
+    legend_below,
+    style,
+)
 from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, number, ordered_metrics
 from acvp.report import markup
-from acvp.report.analysis import analysis_section
-from acvp.report.config import ReportConfig
-from acvp.report.sources import RunSource, Sources, read_media, read_sources
-from acvp.report.training_plot import training_figure
+from acvp.report.sources import Analysis, ReportConfig, RunSource, Sources, read_media, read_sources
+
+
+def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str] = LIGHT) -> Figure | None:
+    """Return the held-out errors of a run by update, None where none was measured."""
+    measured = [line for line in metrics if line.get("kind") == "held-out"]
+    if not measured:
+        return None
+    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    for i, horizon in enumerate(measured[-1]["error"]):
+        color = RUN_COLORS[i % len(RUN_COLORS)]
+        _draw(axes, measured, "error", horizon, color, "-", f"{horizon} steps ahead")
+        _draw(axes, measured, "copy_last", horizon, color, ":", None)
+    axes.set_title("Held-out error during training", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_xlabel("updates", color=colors["ink"])
+    axes.set_ylabel("squared error, sum over a frame", color=colors["ink"])
+    axes.set_ylim(bottom=0)
+    style(axes, colors)
+    legend_below(axes, colors)
+    text = (
+        "Squared error of (pixel − mean)/scale summed over a frame, predictions not clamped; dotted: copy-last-frame."
+    )
+    caption(figure, text, colors)
+    return figure
+
+
+def _draw(
+    axes: Axes, lines: Sequence[Mapping[str, Any]], part: str, horizon: str, color: str, line: str, label: str | None
+) -> None:
+    there = [each for each in lines if horizon in each[part]]
+    steps, values = [each["step"] for each in there], [each[part][horizon] for each in there]
+    axes.plot(steps, values, line, color=color, linewidth=1.4, marker=".", label=label)
+
+
+FIGURES: dict[str, tuple[Callable[..., Figure], str]] = {
+    "similarity": (similarity_figure, "which actions are alike"),
+    "controlled": (controlled_figure, "what the factors that vary with the action explain"),
+}
+PICTURES = (
+    (
+        "controlled-examples",
+        "Action: the factors that vary most with the action alone; Non-Action: all others.",
+        "wide",
+    ),
+    ("contingency", "Where the action tells: by the emulator and by the run.", "wide"),
+    ("different-actions", "Every action's future: the emulator's above the run's.", "strip"),
+)
+"""How file names begin, what they show, and the look of the figure."""
+
+
+def analysis_section(run: str, analysis: Analysis, themed: Callable[[Any, str], str]) -> str:
+    """Return the section of one run; `themed` turns a drawing function into an image."""
+    body = analysis.body
+    figures = [
+        markup.figure(themed(lambda colors, d=draw: d(body, colors), words), "", "wide")
+        for name, (draw, words) in FIGURES.items()
+        if name in body
+    ]
+    notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left_out"].items()]
+    tables = [markup.table(table) for table in analysis_tables(body)]
+    pictures = [_pictures(analysis, *picture) for picture in PICTURES]
+    return markup.section(f"analysis-{run}", f"What {run} has learned", *notes, *figures, *tables, *pictures)
+
+
+def _pictures(analysis: Analysis, start: str, caption: str, look: str) -> str:
+    """Return the PNG files whose names begin so, the first at once and the others folded away."""
+    names = [Path(name).name for name in analysis.body["files"] if name.startswith(start) and name.endswith(".png")]
+    pictures = [read_media(analysis.folder, Path("plots") / name) for name in names]
+    shown = [markup.figure(markup.image(data, "png", caption), caption, look) for data in pictures if data is not None]
+    return "".join(shown[:1]) + (markup.folded("more", "".join(shown[1:])) if len(shown) > 1 else "")
 
 
 def write_report(config: ReportConfig) -> Path:

@@ -1,4 +1,7 @@
-"""What a page is made from: the files of runs and of their evaluation, read and checked."""
+"""What a page is made from: the files of runs and of their evaluation, read and checked.
+
+What `acvp report` is asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acvp.durable import finished_lines
+from acvp.compat import current_fields
+from acvp.durable import finished_lines, read_file
 from acvp.errors import UserError
-from acvp.reading import read_file
-from acvp.report.config import ReportConfig
 from acvp.runs import STARTS_NAME, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """Put all that is known about one or several runs on one HTML page that needs no network."""
+
+    runs: tuple[Path, ...]
+    """Folders of runs."""
+    results: Path | None = None
+    """Folder with evaluation.json and counterfactual.json; None: the run's own, `evaluation` for several runs. An
+    analysis.json is looked for here and in each run's own folder."""
+    out: Path | None = None
+    """The page; None: report.html in the folder of results."""
+    title: str | None = None
+    """Heading of the page; None: the game and the runs."""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise UserError("--runs is empty: name at least one run")
+
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return self.results or (self.runs[0] if len(self.runs) == 1 else Path("evaluation"))
+
 
 EVALUATION_NAME, COUNTERFACTUAL_NAME, ANALYSIS_NAME = "evaluation.json", "counterfactual.json", "analysis.json"
 MAX_JSON = 2**28
@@ -55,8 +82,8 @@ def read_sources(config: ReportConfig) -> Sources:
     folder = config.folder
     found = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
     runs = [_run(path, folder) for path in config.runs]
-    analysed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
-    if config.results is not None and not any(found.values()) and not analysed:
+    analyzed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
+    if config.results is not None and not any(found.values()) and not analyzed:
         raise UserError(
             f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}, nor an {ANALYSIS_NAME} of these runs: "
             f"make them with acvp evaluate, counterfactual and analyze --out {folder}"
@@ -111,7 +138,7 @@ def _json(file: Path, within: Path) -> dict[str, Any] | None:
     try:
         if file.stat().st_size > MAX_JSON:
             raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many")
-        body = json.loads(read_file(file, within))
+        body = current_fields(json.loads(read_file(file, within)))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,1 +1,1 @@
-"""The paper's section 3.4: a curriculum of phases, their optimisers, and a trainer that can be stopped and resumed."""
+"""The paper's section 3.4: a curriculum of phases, their optimizers, and a trainer that can be stopped and resumed."""

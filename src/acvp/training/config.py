@@ -27,7 +27,7 @@ class TrainConfig:
     run: Path | None = None
     """Folder of the run; None: runs/{game}__{model}__{seed}__{time}."""
     view: ViewName = "auto"
-    """Frames in colour as recorded, or gray 84×84; auto: gray84 with cpu for the paper's networks of Atari."""
+    """Frames in color as recorded, or gray 84×84; auto: gray84 with cpu for the paper's networks of Atari."""
     seed: int = 1
     """Weights, split and order of the data follow from it."""
     resume: Literal["auto", "never"] = "auto"

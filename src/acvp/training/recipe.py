@@ -1,14 +1,137 @@
-"""A recipe: everything that decides what is learned, apart from the store; a resumed run must have the same one."""
+"""A recipe: everything that decides what is learned, apart from the store; a resumed run must have the same one.
+
+Curriculum learning with multi-step prediction (§3.4): phases of 1, 3 and 5 predicted steps.
+
+Each phase has windows, batch and learning rate of its own, and starts with a new optimizer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from math import cos, isclose, pi
 from typing import Any
 
 from acvp.errors import UserError
-from acvp.models import CONFIGS, AnyConfig, config_to_dict
-from acvp.training.curriculum import Phase
-from acvp.training.optimisers import OptimiserConfig
+from acvp.models import PredictorConfig, config_class, config_to_dict
+from acvp.training.optimizers import OptimizerConfig
+
+DECAY_STEPS = 100_000
+"""The paper multiplies the learning rate by 0.9 after so many iterations (appendix A)."""
+PAPER_DECAY = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One objective of the curriculum; it ends with whichever of steps, minutes and patience comes first."""
+
+    predict: int
+    """Predicted frames K of a window."""
+    context: int
+    """Real frames before the first prediction."""
+    batch_size: int
+    """Windows of an update, over all processes together."""
+    lr: float
+    """Learning rate at the start, after the warm-up."""
+    feed_back: bool = True
+    """Whether each prediction is input to the next; else every prediction sees real frames only."""
+    steps: int | None = None
+    """Updates after which the phase ends."""
+    minutes: float | None = None
+    """Wall-clock minutes after which the phase ends, evaluation and saving included."""
+    patience: int | None = None
+    """Held-out evaluations in a row without improvement after which the phase ends."""
+    warmup: int = 0
+    """Updates over which the learning rate rises linearly from zero."""
+    decay: float = 1.0
+    """Factor on the learning rate after every 100,000 updates of the phase."""
+    event_share: float = 0.0
+    """Share of the windows that are drawn from those with a reward or an end among the predicted steps; rewards above
+    0, those below 0 and ends come equally often."""
+    rare_share: float = 0.0
+    """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
+    outcome_weight: float = 1.0
+    """Factor on the loss of reward and end beside that of the frames."""
+    anneal: bool = False
+    """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
+
+    def __post_init__(self) -> None:
+        for name in ("predict", "context", "batch_size", "lr", "decay", "outcome_weight"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
+        ends = (self.steps, self.minutes, self.patience)
+        if all(end is None for end in ends) or any(end is not None and end <= 0 for end in ends):
+            raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
+        if self.anneal and self.steps is None and self.minutes is None:
+            raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
+        shares = (self.event_share, self.rare_share)
+        if min(shares) < 0 or sum(shares) > 1:
+            raise UserError(f"phase: event_share, rare_share are {shares}; each 0 or more, and together at most 1")
+        if self.warmup < 0:
+            raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
+
+    def progress(self, steps: int, seconds: float) -> float:
+        """Return the share of the phase that is over, 1 at its end; patience is not foreseen."""
+        by_steps = steps / self.steps if self.steps else 0.0
+        by_time = seconds / (60 * self.minutes) if self.minutes else 0.0
+        return min(1.0, max(by_steps, by_time))
+
+    def learning_rate(self, steps: int, seconds: float) -> float:
+        """Return the learning rate of the update after ``steps`` updates and ``seconds`` of the phase."""
+        rate = self.lr * self.decay ** (steps // DECAY_STEPS)
+        if self.anneal:
+            rate *= (1 + cos(pi * self.progress(steps, seconds))) / 2
+        return rate * min(1.0, (steps + 1) / (self.warmup + 1))
+
+
+def paper_curriculum(*, recurrent: bool, context: int | None = None, decay: float = PAPER_DECAY) -> tuple[Phase, ...]:
+    """Return the paper's three phases of 1.5 M, 1 M and 1 M updates (§4, appendix A).
+
+    The recurrent network's first phase unrolls through 20 real frames and predicts the last 10 from them.
+    """
+    frames = context or (11 if recurrent else 4)
+    small = 4 if recurrent else 8
+    first = Phase(
+        predict=10 if recurrent else 1, context=frames, feed_back=not recurrent, batch_size=4 if recurrent else 32,
+        lr=1e-4, steps=1_500_000, decay=decay,
+    )  # fmt: skip
+    second = Phase(predict=3, context=frames, batch_size=small, lr=1e-5, steps=1_000_000, decay=decay)
+    return first, second, replace(second, predict=5)
+
+
+def within_minutes(phases: tuple[Phase, ...], minutes: float) -> tuple[Phase, ...]:
+    """Return phases that take these wall-clock minutes together, in proportion to the minutes they have or else steps.
+
+    Other ends stay as they are: a phase still stops at its last step or for lack of improvement.
+    """
+    timed = all(phase.minutes for phase in phases)
+    shares = [(phase.minutes if timed else phase.steps) or 1.0 for phase in phases]
+    return tuple(
+        replace(phase, minutes=minutes * share / sum(shares), steps=None if phase.anneal else phase.steps)
+        for phase, share in zip(phases, shares, strict=True)
+    )
+
+
+def total_minutes(phases: tuple[Phase, ...]) -> float:
+    """Return the wall-clock minutes of the phases that end by the clock."""
+    return sum(phase.minutes or 0.0 for phase in phases)
+
+
+def prolonged(before: tuple[Phase, ...], asked: tuple[Phase, ...]) -> tuple[Phase, ...] | None:
+    """Return a run's phases, followed by those asked for in the minutes that it has not had; None: of another kind.
+
+    A phase that is over stays as it was: what is added starts with a new optimizer and its own learning rates.
+    """
+    rounds, rest = divmod(len(before), len(asked))
+    kinds = [replace(phase, steps=1, minutes=None) for phase in (*before, *asked)]
+    if rest or kinds != kinds[-len(asked) :] * (rounds + 1):
+        return None
+    had, wanted = total_minutes(before), total_minutes(asked)
+    if isclose(had, wanted, rel_tol=1e-6):
+        return before
+    if wanted < had:
+        return None
+    more = (wanted - had) / wanted
+    return before + tuple(replace(phase, minutes=(phase.minutes or 0.0) * more) for phase in asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +140,11 @@ class Recipe:
 
     name: str
     """Of the preset."""
-    predictor: AnyConfig
+    predictor: PredictorConfig
     """The network."""
     view: str
     """How it looks at frames: rgb or gray84."""
-    optimiser: OptimiserConfig
+    optimizer: OptimizerConfig
     """Made anew for each phase."""
     phases: tuple[Phase, ...]
     """The curriculum."""
@@ -58,8 +181,8 @@ def completed(recipe: dict[str, Any]) -> dict[str, Any]:
     """Return a recipe as an earlier version wrote it, with the defaults of fields that it did not have."""
     try:
         return _completed(recipe, Recipe) | {
-            "predictor": _completed(recipe["predictor"], CONFIGS[recipe["predictor"]["kind"]]),
-            "optimiser": _completed(recipe["optimiser"], OptimiserConfig),
+            "predictor": _completed(recipe["predictor"], config_class(recipe["predictor"]["kind"])),
+            "optimizer": _completed(recipe["optimizer"], OptimizerConfig),
             "phases": [_completed(phase, Phase) for phase in recipe["phases"]],
         }
     except (KeyError, TypeError) as error:

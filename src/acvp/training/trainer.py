@@ -1,36 +1,62 @@
 """The training loop: phases of updates, held-out evaluations, checkpoints.
 
 Shapes: B windows, L frames of a window, K predicted steps.
+
+What stops a run in time: numbers that are no numbers.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
-from math import inf
+from math import inf, isfinite
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from acvp.checkpoint import prune, restore_optimiser, save_checkpoint
+from acvp.checkpoint import prune, restore_optimizer, save_checkpoint
 from acvp.errors import UserError
+from acvp.exits import StoppedError, StopRequest
 from acvp.models import Predictor
 from acvp.runs import RunFolder
-from acvp.stopping import StoppedError, StopRequest
-from acvp.training.batches import DeviceBatch, TrainingData, to_device
 from acvp.training.config import TrainConfig
-from acvp.training.curriculum import Phase
-from acvp.training.display import Display
-from acvp.training.guard import gradient_norm, refuse_divergence
-from acvp.training.heldout import HeldOut, HeldOutReport
-from acvp.training.log import StepReport, TrainingLog
-from acvp.training.objective import objective
-from acvp.training.optimisers import make_optimiser, set_learning_rate
-from acvp.training.recipe import Recipe
-from acvp.training.snapshot import Position, to_files
+from acvp.training.data import DeviceBatch, TrainingData, objective, to_device
+from acvp.training.log import Display, StepReport, TrainingLog
+from acvp.training.optimizers import make_optimizer, set_learning_rate
+from acvp.training.recipe import Phase, Recipe
+from acvp.training.state import Position, to_files
+from acvp.training.validation import HeldOut, HeldOutReport
+
+
+class DivergenceError(Exception):
+    """Loss, gradient, weights or learning rate stopped being numbers; nothing was updated with them."""
+
+
+def gradient_norm(network: nn.Module) -> Tensor:
+    """Return the norm of all gradients together; it is not finite where any of them is not."""
+    gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
+    return _norm(gradients)
+
+
+def refuse_divergence(step: int, network: nn.Module, numbers: Mapping[str, float] = MappingProxyType({})) -> None:
+    """Raise unless the weights and everything that the update of a step is made of are finite."""
+    weights = float(_norm([weight.detach() for weight in network.parameters()]))
+    for name, value in {**numbers, "norm of the weights": weights}.items():
+        if not isfinite(value):
+            raise DivergenceError(
+                f"step {step}: the {name} is {value}; stopped before the update, the last checkpoint is untouched; "
+                "try a lower learning rate"
+            )
+
+
+def _norm(tensors: list[Tensor]) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
+    return norm
 
 
 class Trainer:
@@ -78,31 +104,31 @@ class Trainer:
             raise StoppedError(self.stop.number)
 
     def _fit_phase(self, phase: Phase) -> None:
-        optimiser = self._optimiser()
+        optimizer = self._optimizer()
         fabric, first = self.fabric, self.position.step
         share = {"rank": fabric.global_rank, "world_size": fabric.world_size, "threads": self.options.threads}
         with closing(self.data.batches(phase, first, **share)) as batches:
             over = False
             while not over:
-                report = self.update(phase, optimiser, to_device(next(batches), self.predictor.normaliser))
+                report = self.update(phase, optimizer, to_device(next(batches), self.predictor.normalizer))
                 over, improved = self._judge(phase, report)
                 if over:
                     self.position.next_phase()
-                self._save_if_due(None if over else optimiser, now=over or improved or self._stopping > 0)
+                self._save_if_due(None if over else optimizer, now=over or improved or self._stopping > 0)
                 if self._stopping:
                     raise StoppedError(self._stopping)
 
-    def update(self, phase: Phase, optimiser: Optimizer, batch: DeviceBatch) -> StepReport:
+    def update(self, phase: Phase, optimizer: Optimizer, batch: DeviceBatch) -> StepReport:
         """Do one update and return what it was; raise before it where a number is none."""
         position = self.position
         rate = phase.learning_rate(position.phase_step, position.seconds[-1])
-        set_learning_rate(optimiser, rate)
+        set_learning_rate(optimizer, rate)
         loss, seconds = self._agree(self.gradients(phase, batch))
         norm = float(gradient_norm(self.predictor))
         numbers = {"loss": loss, "gradient": norm, "learning rate": rate}
         refuse_divergence(position.step, self.predictor, numbers)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         self._score = inf
         position.step += 1
         position.phase_step += 1
@@ -141,13 +167,13 @@ class Trainer:
         self._stopping = 0 if not stop else self.stop.number or 15
         return total, seconds
 
-    def _optimiser(self) -> Optimizer:
-        """Return the phase's optimiser: new, or as the checkpoint left it."""
-        optimiser = make_optimiser(self.recipe.optimiser, self.predictor)
+    def _optimizer(self) -> Optimizer:
+        """Return the phase's optimizer: new, or as the checkpoint left it."""
+        optimizer = make_optimizer(self.recipe.optimizer, self.predictor)
         if self._moments:
-            restore_optimiser(optimiser, self._moments)
+            restore_optimizer(optimizer, self._moments)
         self._moments = None
-        return optimiser
+        return optimizer
 
     def _judge(self, phase: Phase, report: StepReport) -> tuple[bool, bool]:
         """Report an update, evaluate where it is time to; return whether the phase is over, and a best score."""
@@ -178,18 +204,18 @@ class Trainer:
         self.predictor.train()
         return report
 
-    def _save_if_due(self, optimiser: Optimizer | None, *, now: bool) -> None:
+    def _save_if_due(self, optimizer: Optimizer | None, *, now: bool) -> None:
         if now or time.monotonic() - self._saved >= 60 * self.options.save_minutes:
-            self.save(optimiser)
+            self.save(optimizer)
             self._saved = time.monotonic()
 
-    def save(self, optimiser: Optimizer | None) -> None:
-        """Write a checkpoint and prune older ones, unless the weights are spoilt; only the first process writes."""
+    def save(self, optimizer: Optimizer | None) -> None:
+        """Write a checkpoint and prune older ones, unless the weights are corrupted; only the first process writes."""
         refuse_divergence(self.position.step, self.predictor)
         if self.fabric.is_global_zero:
             unlogged = self.log.unlogged() if self.log else []
             recipe, digest = self.recipe.to_dict(), self.data.store.digest
-            files = to_files(self.predictor, optimiser, self.position, recipe, digest, unlogged)
+            files = to_files(self.predictor, optimizer, self.position, recipe, digest, unlogged)
             save_checkpoint(self.run.checkpoints, self.position.step, files, score=self._score)
             prune(self.run.checkpoints, self.options.keep)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.recorder import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.writer import open_writer
 from tests.data.answers import HEIGHT as ANSWER_HEIGHT
@@ -45,7 +45,7 @@ store_plans = st.lists(plans, min_size=1, max_size=3)
 
 
 def frame_of(plan: Plan, episode: int, index: int) -> NDArray[np.uint8]:
-    """(8, 10, 3): the answer in a corner, the rest of one colour or of random ones."""
+    """(8, 10, 3): the answer in a corner, the rest of one color or of random ones."""
     frame = np.full((HEIGHT, WIDTH, 3), (90, 91, 92), np.uint8)
     if plan.many_colors:
         frame[:] = np.random.default_rng((plan.seed, index)).integers(0, 256, frame.shape)
@@ -74,5 +74,5 @@ def make_store(path: Path, planned: list[Plan]) -> EpisodeStore:
 
 
 def simple_store(path: Path, lengths: list[int]) -> EpisodeStore:
-    """Terminated episodes of few colours."""
+    """Terminated episodes of few colors."""
     return make_store(path, [Plan(n, True, False, False, 1000 + i) for i, n in enumerate(lengths)])

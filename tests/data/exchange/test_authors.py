@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from acvp.data.exchange import export_store, import_store
-from acvp.data.exchange.authors import read_mean
+from acvp.data.formats import export_store, import_store
+from acvp.data.formats.authors import read_mean
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
 

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from acvp.data.exchange.blob import decode_mean, encode_mean
+from acvp.data.formats.authors import decode_mean, encode_mean
 
 # 1×3×1×2: two pixels, blue 1 and 2, green 3 and 4, red 5 and 6
 FLOATS = struct.pack("<6f", 1, 2, 3, 4, 5, 6)

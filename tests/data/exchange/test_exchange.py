@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp.data.exchange import FORMATS, export_store, import_store
+from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
 from acvp.errors import UserError

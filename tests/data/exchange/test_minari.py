@@ -11,8 +11,8 @@ from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
 
-from acvp.data.exchange import export_store, import_store
-from acvp.data.exchange.minari import default_id
+from acvp.data.formats import export_store, import_store
+from acvp.data.formats.minari import default_id
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
@@ -83,7 +83,7 @@ def test_ids_from_names(tmp_path: Path, env_id: str, expected: str) -> None:
 
 
 def test_a_jpeg_dataset_of_others(tmp_path: Path) -> None:
-    """Its frames were spoilt when it was made; they are taken as they are."""
+    """Its frames were corrupted when it was made; they are taken as they are."""
     folder = make_dataset(tmp_path / "set", images(), spaces.Discrete(5), [steps(PIXELS, [0, 3, 1])], jpeg=True)
     (store,) = import_store("minari", folder, tmp_path / "out")
     assert (store.info.env_id, store.action_count) == ("others/thing-v1", 5)

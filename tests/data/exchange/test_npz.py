@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.data.exchange import export_store, import_store
+from acvp.data.formats import export_store, import_store
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from acvp.data.episode import Episode
-from acvp.data.exchange import FORMATS, export_store, import_store
+from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from tests.data.exchange.stores import INFO, MEANINGS, Plan, answer_of, make_store, simple_store, store_plans

@@ -6,7 +6,7 @@ import av
 import numpy as np
 import pytest
 
-from acvp.data.exchange import export_store, import_store
+from acvp.data.formats import export_store, import_store
 from acvp.errors import UserError
 from tests.data.exchange.stores import simple_store
 

@@ -131,16 +131,16 @@ export class Screen {
     const top = Math.max(1, ...this.errors);
     const apart = width / (Math.max(this.errors.length, SHORTEST) - 1);
     const at = (value, index) => [apart * index, height - 2 - (height - 4) * (value / top)];
-    const colour = getComputedStyle($("#dream b")).color;
+    const color = getComputedStyle($("#dream b")).color;
     context.beginPath();
     this.errors.forEach((value, index) => context.lineTo(...at(value, index)));
-    context.strokeStyle = colour;
+    context.strokeStyle = color;
     context.lineWidth = 1.5 * devicePixelRatio;
     context.stroke();
     context.lineTo(apart * (this.errors.length - 1), height);
     context.lineTo(0, height);
     context.globalAlpha = 0.15;
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.fill();
     context.globalAlpha = 1;
   }

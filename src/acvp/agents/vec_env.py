@@ -1,0 +1,221 @@
+"""Several games at once behind Stable-Baselines3's VecEnv: four gray frames a game, rewards cut to their sign.
+
+Shapes: E games, S frames of a stack.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from acvp.agents.network import SIDE, STACK
+from acvp.agents.observations import Eye, Gray, Stacks
+from acvp.envs import Game, SavedState
+from acvp.envs.atari import AtariGame, atari_games
+from acvp.errors import UserError
+from acvp.seeding import derived_seed
+
+Observations = NDArray[np.uint8]  # (E, S, 84, 84)
+
+
+class Moment(NamedTuple):
+    """What a decision led to in one game."""
+
+    frame: Gray
+    reward: float
+    terminated: bool
+    truncated: bool
+    lives: int
+    """Left; those of the next play where this one is over."""
+    next_first: Gray | None
+    """First frame of the next play where this one is over."""
+
+
+@dataclass
+class PlayState:
+    """A play under way."""
+
+    number: int = -1
+    score: float = 0.0
+    decisions: int = 0
+    lives: int = -1
+
+
+class PlayVecEnv(VecEnv):
+    """Keeps stacks, scores and lives; subclasses run the games.
+
+    Rewards are 1, 0 or −1. `info` tells `life_lost`, and at the end of a play `episode` with the true score (r) and
+    the decisions (l), `terminal_observation` and `TimeLimit.truncated`.
+    """
+
+    def __init__(self, count: int, env_id: str, action_meanings: Sequence[str]) -> None:
+        self.env_id, self.action_meanings = env_id, tuple(action_meanings)
+        self.plays = [PlayState() for _ in range(count)]
+        self.stacks = Stacks(count)
+        self._actions: NDArray[np.int64] = np.zeros(count, np.int64)
+        observations = spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
+        super().__init__(count, observations, spaces.Discrete(len(self.action_meanings)))
+
+    def reset(self) -> Observations:
+        """Begin a play in every game."""
+        for game, (frame, lives) in enumerate(self._begin_all()):
+            self._begin_play(game, frame, lives)
+        return self.stacks.frames.copy()
+
+    def step_async(self, actions: NDArray[np.int64]) -> None:
+        """Take the actions (E,)."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Observations, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Hold the actions for one decision; a play that is over is followed by the next at once."""
+        moments = self._advance(self._actions)
+        infos = [self._note(game, moment) for game, moment in enumerate(moments)]
+        rewards = np.sign([moment.reward for moment in moments]).astype(np.float32)
+        dones = np.array([moment.terminated or moment.truncated for moment in moments])
+        return self.stacks.frames.copy(), rewards, dones, infos
+
+    @abstractmethod
+    def _begin_all(self) -> list[tuple[Gray, int]]:
+        """Return the first frame and the lives of a new play in every game."""
+
+    @abstractmethod
+    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+        """Hold the actions (E,) for one decision."""
+
+    def _begin_play(self, game: int, frame: Gray, lives: int) -> None:
+        self.plays[game] = PlayState(number=self.plays[game].number + 1, lives=lives)
+        self.stacks.begin(game, frame)
+
+    def _note(self, game: int, moment: Moment) -> dict[str, Any]:
+        """Take in what a decision led to and return what is to be told about it."""
+        play = self.plays[game]
+        play.score += moment.reward
+        play.decisions += 1
+        self.stacks.push(game, moment.frame)
+        if moment.next_first is None:
+            lost, play.lives = moment.lives < play.lives, moment.lives
+            return {"life_lost": True} if lost else {}
+        info = {
+            "episode": {"r": play.score, "l": play.decisions},
+            "terminal_observation": self.stacks.frames[game].copy(),
+            "TimeLimit.truncated": moment.truncated and not moment.terminated,
+        }
+        self._begin_play(game, moment.next_first, moment.lives)
+        return info
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute of this object, once per game."""
+        return [getattr(self, attr_name, None)] * len(list(self._get_indices(indices)))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refuse: games are set up before."""
+        raise NotImplementedError(f"{attr_name} cannot be set while games run")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **options: Any) -> list[Any]:
+        """Refuse: games have no methods that Stable-Baselines3 needs."""
+        raise NotImplementedError(f"{method_name} cannot be called on running games")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Return False for every game."""
+        return [False] * len(list(self._get_indices(indices)))
+
+
+class GameVecEnv(PlayVecEnv):
+    """Games of acvp one after the other; play p of game g begins with a seed that follows from (seed, g, p)."""
+
+    def __init__(self, games: Sequence[Game], seed: int) -> None:
+        self.games, self._seed, self._eye = tuple(games), seed, Eye()
+        self.screens: NDArray[np.uint8] = np.zeros((len(games), *games[0].frame_shape), np.uint8)
+        """What each game shows now, (E, H, W, C)."""
+        super().__init__(len(games), games[0].env_id, games[0].action_meanings)
+
+    @property
+    def can_save(self) -> bool:
+        """Whether a stopped run can go on in the middle of a play."""
+        return all(game.can_save for game in self.games)
+
+    def save(self) -> list[bytes]:
+        """Return the moments that the games are in."""
+        return [game.save().to_bytes() for game in self.games]
+
+    def restore(self, moments: list[bytes], plays: list[PlayState], frames: Observations) -> None:
+        """Go on from saved moments, and from the scores and stacks that went with them."""
+        for number, (game, moment) in enumerate(zip(self.games, moments, strict=True)):
+            self.screens[number] = game.restore(SavedState.from_bytes(moment))
+        self.plays, self.stacks.frames[:] = plays, frames
+
+    def close(self) -> None:
+        """Free the games."""
+        for game in self.games:
+            game.close()
+
+    def _begin_all(self) -> list[tuple[Gray, int]]:
+        return [(self._first_frame(number), game.lives) for number, game in enumerate(self.games)]
+
+    def _first_frame(self, number: int) -> Gray:
+        """Begin a game's next play and return its first frame."""
+        game = self.games[number]
+        frame = game.reset(derived_seed("agent's game", self._seed, number, self.plays[number].number + 1))
+        self.screens[number] = frame
+        return self._eye.look(game, frame)
+
+    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+        return [self._step(number, int(action)) for number, action in enumerate(actions)]
+
+    def _step(self, number: int, action: int) -> Moment:
+        game = self.games[number]
+        frame, reward, terminated, truncated = game.step(action)
+        self.screens[number] = frame
+        seen = self._eye.look(game, frame)
+        first = self._first_frame(number) if terminated or truncated else None
+        return Moment(seen, reward, terminated, truncated, game.lives, first)
+
+
+class AleVecEnv(PlayVecEnv):
+    """ALE's own vector env: threads outside Python, for machines with many cores; plays cannot be saved half-way.
+
+    Its maximum over two frames, its stack, no-ops, FIRE at the start and clipping are off, so that it shows the frames
+    of GameVecEnv; only the last frame of a play, of which nothing is learned, is the one before it (ale-py 0.12).
+    """
+
+    can_save = False
+
+    def __init__(self, game: Game, count: int, seed: int) -> None:
+        if not isinstance(game, AtariGame):
+            raise UserError(f"--emulator ale runs Atari games only, not {game.env_id}: choose --emulator own")
+        skip = int(game.settings["frame_skip"] or 1)
+        self._ale = AtariVectorEnv(
+            atari_games()[game.env_id], count, frameskip=skip, max_num_frames_per_episode=(game.limit or 0) * skip,
+            stack_num=1, maxpool=False, noop_max=0, use_fire_reset=False, reward_clipping=False,
+            autoreset_mode="SameStep",
+        )  # fmt: skip
+        self._seed = seed
+        super().__init__(count, game.env_id, game.action_meanings)
+
+    def close(self) -> None:
+        """Free the emulators."""
+        self._ale.close()
+
+    def _begin_all(self) -> list[tuple[Gray, int]]:
+        frames, info = self._ale.reset(seed=self._seed)
+        return [(frame[0], int(lives)) for frame, lives in zip(frames, info["lives"], strict=True)]
+
+    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+        frames, rewards, terminated, truncated, info = self._ale.step(np.asarray(actions, np.int64))
+        over = terminated | truncated
+        last = info.get("final_obs", frames)
+        return [
+            Moment(
+                last[game, 0] if over[game] else frames[game, 0], float(rewards[game]), bool(terminated[game]),
+                bool(truncated[game]), int(info["lives"][game]), frames[game, 0] if over[game] else None,
+            )
+            for game in range(self.num_envs)
+        ]  # fmt: skip

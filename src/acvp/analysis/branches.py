@@ -1,0 +1,85 @@
+"""Different actions (appendix D): one state, every action held for some decisions, true future and prediction.
+
+Shapes: A actions, L decisions, h height, w width and C channels of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from acvp.analysis.actions import ordered
+from acvp.analysis.figures import Row, action_heads, grid
+from acvp.analysis.samples import Part, Study
+from acvp.errors import UserError
+from acvp.evaluation.futures import Moment, every_action, moments
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.models import Subject
+
+Pictures = NDArray[np.uint8]  # (A, L, h, w, C)
+MARGIN, LEAST = 0.06, 0.25
+"""Of the frame's sides: what a zoomed part shows around what differs, and its least size."""
+
+
+def different_actions(study: Study, progress: Progress) -> Part:
+    """Picture every action's true and predicted future, whole and enlarged where the true ones differ."""
+    titles, files = [], {}
+    for number, moment in enumerate(_branched(study)):
+        predicted = predict_futures(study.subject, moment)
+        whole = slice(None), slice(None)
+        for name, part in (("", whole), ("-zoom", telling_part(moment.futures))):
+            files[f"different-actions-{number}{name}.png"] = _picture(study, moment, predicted, part)
+        titles.append(study.title(moment.place))
+    if not files:
+        raise UserError(f"an action held for --steps {study.config.steps} ends the game: choose fewer steps, or --at")
+    return Part({"steps": study.config.steps, "moments": titles}, files)
+
+
+def _branched(study: Study) -> Iterator[Moment]:
+    """Yield the true futures of the moments to picture, but for those in which an action ends the game."""
+    plans = every_action(len(study.actions), study.config.steps)
+    context = study.subject.predictor.context
+    for moment in moments(study.store, study.examples, study.subject.view, context, lambda number: plans):
+        if moment is not None:
+            yield moment
+
+
+@torch.inference_mode()
+def predict_futures(subject: Subject, moment: Moment) -> Pictures:
+    """Return what a predictor makes of a moment's plans."""
+    count = len(moment.plans)
+    given = np.repeat(moment.given[None], count, 0)
+    actions = np.concatenate((np.repeat(moment.between[None], count, 0), moment.plans), 1)
+    steps = [frames.round().to(torch.uint8).permute(0, 2, 3, 1) for frames in subject.look_ahead(given, actions)]
+    predicted: Pictures = torch.stack(steps, 1).numpy()
+    return predicted
+
+
+def telling_part(true: Pictures) -> tuple[slice, slice]:
+    """Return the part of the frame, with a margin, in which the true futures of the actions differ."""
+    differs = (true != true[:1]).any((0, 1, 4))  # (h, w)
+    if not differs.any():
+        return slice(None), slice(None)
+    rows, columns = (_widened(np.flatnonzero(differs.any(1 - axis)), differs.shape[axis]) for axis in (0, 1))
+    return rows, columns
+
+
+def _widened(inside: NDArray[np.int64], size: int) -> slice:
+    """Return from the first to the last of some positions with a margin, at least LEAST of a side, within it."""
+    middle, reach = (inside[0] + inside[-1] + 1) / 2, (inside[-1] - inside[0] + 1) / 2 + MARGIN * size
+    length = min(size, round(max(2 * reach, LEAST * size)))
+    first = min(max(0, round(middle - length / 2)), size - length)
+    return slice(first, first + length)
+
+
+def _picture(study: Study, moment: Moment, predicted: Pictures, part: tuple[slice, slice]) -> bytes:
+    """Return a PNG: a column for each action, for each step a row of true frames above one of predictions."""
+    order = ordered(study.actions)
+    rows: list[Row] = [("last frame", [moment.given[-1][part]])]
+    for step in range(study.config.steps):
+        for name, frames in (("true", moment.futures), ("predicted", predicted)):
+            rows.append((f"step {step + 1}, {name}", [frames[action, step][part] for action in order]))
+    return grid(action_heads([study.actions[action] for action in order]), rows)

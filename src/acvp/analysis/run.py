@@ -1,0 +1,101 @@
+"""`acvp analyze` from paths to files: analysis.json and plots/."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acvp.analysis.branches import different_actions
+from acvp.analysis.config import AnalyzeConfig
+from acvp.analysis.contingency import contingency_maps
+from acvp.analysis.factors import controlled
+from acvp.analysis.figures import controlled_figure, similarity_figure
+from acvp.analysis.samples import Part, Study, open_study
+from acvp.analysis.similarity import action_similarity
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.figures import image
+from acvp.evaluation.horizon import Progress, identity
+from acvp.evaluation.models import check_alike
+from acvp.evaluation.run import PLOTS_NAME, Load, Stage, few_episodes, open_runs, write_json
+from acvp.runs import ResultCache, unfinished_results
+
+ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
+DECISIVE = ("states", "variance_share", "examples", "at", "steps", "seed")
+"""Options that decide what a part comes to."""
+
+Make = Callable[[Study, Progress], Part]
+PARTS: dict[str, Make] = {
+    "similarity": action_similarity,
+    "controlled": controlled,
+    "contingency": contingency_maps,
+    "different_actions": different_actions,
+}
+FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
+"""Those drawn from what analysis.json holds."""
+
+
+def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
+    started = time.monotonic()
+    subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
+    check_alike(subjects, part.store)
+    study = open_study(subjects[0], part.store, config, stage("playing again"))
+    info = part.store.info
+    body: dict[str, Any] = {
+        "run": study.subject.name,
+        "game": info.env_id,
+        "view": study.subject.view.name,
+        "actions": list(info.action_meanings),
+        "data": str(part.store.path),
+        "store_digest": part.store.digest,
+        "test_part": part.how,
+        "episodes": len({place.episode for place in study.scenes.places}),
+        "left_out": study.left_out,
+    }
+    body |= few_episodes(body["episodes"])
+    out = config.out or config.run
+    with unfinished_results(out / PARTS_NAME) as results:
+        found, files = _make_parts(study, stage, results)
+        body |= found
+        for name in FIGURES.keys() & found.keys():
+            figure = FIGURES[name](body)
+            files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
+        body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
+        _write(out / PLOTS_NAME, files)
+        started -= results.earlier_seconds
+        write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)
+    return body
+
+
+def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what all parts that can be made come to; the others are left out with their reason."""
+    found: dict[str, Any] = {}
+    files: dict[str, bytes] = {}
+    options = {name: getattr(study.config, name) for name in DECISIVE}
+    shared = identity([study.subject], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
+    for name, make in PARTS.items():
+        title = name.replace("_", " ")
+
+        def measure(make: Make = make, title: str = title) -> dict[str, Any]:
+            made, pictures = make(study, stage(title))
+            return {"body": made, "files": {file: b64encode(data).decode() for file, data in pictures.items()}}
+
+        try:
+            part = results.part(shared | {"part": name}, measure)
+            found[name] = part["body"]
+            files |= {file: b64decode(text) for file, text in part["files"].items()}
+        except UserError as error:
+            study.left_out[title] = str(error)
+    if not found:
+        raise UserError(f"{study.subject.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
+    return found, files
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    make_folder(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)

@@ -1,0 +1,48 @@
+"""Names that files of version 0.1.0 hold, and what acvp calls the same things now.
+
+A field, tensor or file that is renamed gets a line here; whatever reads files of earlier versions asks this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+FIELDS = {
+    "centred": "centered",
+    "licence": "license",
+    "optimiser": "optimizer",
+    "quantised": "quantized",
+    "recolours": "recolors",
+}
+"""Keys of JSON files."""
+FILES = {"optimiser.safetensors": "optimizer.safetensors"}
+"""Files of a checkpoint."""
+TENSORS = {"normaliser.": "normalizer."}
+"""First parts of the names of tensors."""
+
+
+def current_fields(values: Any) -> Any:
+    """Return what JSON holds, with today's keys at every depth."""
+    if isinstance(values, dict):
+        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
+    return [current_fields(value) for value in values] if isinstance(values, list) else values
+
+
+def current_files(files: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the files of a checkpoint by today's names."""
+    return {FILES.get(name, name): value for name, value in files.items()}
+
+
+def current_tensors(tensors: Mapping[str, Value]) -> dict[str, Value]:
+    """Return tensors by today's names."""
+    return {_current_tensor(name): value for name, value in tensors.items()}
+
+
+def _current_tensor(name: str) -> str:
+    for old, new in TENSORS.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name

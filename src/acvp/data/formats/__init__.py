@@ -1,0 +1,129 @@
+"""Import and export of stores: the authors' layout, Minari, npz, and video with a table of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acvp.data.formats import authors, minari, npz, video
+from acvp.data.formats.importer import ActionNames, Progress, Source, take_in
+from acvp.data.store import STORE_NAME, EpisodeStore
+from acvp.errors import UserError
+
+__all__ = ["FORMATS", "ActionNames", "Format", "Progress", "export_store", "import_store"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A way to keep episodes outside a store."""
+
+    read: Callable[[Path], dict[str, Source]]
+    write: Callable[..., None]
+    unknown: str
+    """What an import has to make up, to be told to the user; empty: nothing."""
+    lost: str
+    """What an export leaves behind, to be told to the user."""
+    options: frozenset[str] = frozenset()
+    """Which options of export_store it takes."""
+
+
+FORMATS = {
+    "authors": Format(
+        read=authors.read,
+        write=authors.write,
+        unknown="rewards are not in this layout and recorded as 0, seeds as 0, every episode as truncated",
+        lost="rewards, lives, seeds, ends, the game's id and the names of actions are not in this layout",
+        options=frozenset({"train", "test"}),
+    ),
+    "minari": Format(
+        read=minari.read,
+        write=minari.write,
+        unknown="",
+        lost="numbers of episodes are not kept, and episodes of one frame are left out: they have no action",
+        options=frozenset({"dataset_id"}),
+    ),
+    "npz": Format(
+        read=npz.read,
+        write=npz.write,
+        unknown="what a file does not have is recorded as reward 0, seed 0, no lives, truncated",
+        lost="how an episode of one frame ended is not kept: it has no action",
+    ),
+    "video": Format(
+        read=video.read,
+        write=video.write,
+        unknown="rewards are recorded as 0 where the table has none, seeds as 0, every episode as truncated",
+        lost="lives, seeds, ends, the game's id and the names of actions are not kept",
+    ),
+}
+
+
+def import_store(
+    format: str,
+    source: Path,
+    out: Path,
+    *,
+    env_id: str | None = None,
+    actions: ActionNames = None,
+    progress: Progress | None = None,
+) -> tuple[EpisodeStore, ...]:
+    """Bring episodes into a store at `out`, or, where the source has train and test, into out/train and out/test.
+
+    Each episode is durable once it is in; run again after a stop, the same import goes on.
+    """
+    source, out = Path(source), Path(out)
+    chosen = _format(format)
+    if not source.exists() and format != "minari":  # Minari's datasets have ids as well
+        raise UserError(f"{source}: no such file or folder")
+    sources = chosen.read(source)
+    if len(sources) > 1 and (out / STORE_NAME).exists():
+        raise UserError(f"{out} is a store itself, and {' and '.join(sources)} need a store each; choose another --out")
+    advance = _counter(progress, sum(one.frame_count for one in sources.values()))
+    policy = f"imported from {format}"
+    return tuple(
+        take_in(one, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance)
+        for name, one in sources.items()
+    )
+
+
+def export_store(
+    format: str,
+    store: EpisodeStore,
+    out: Path,
+    *,
+    train: Sequence[int] | None = None,
+    test: Sequence[int] | None = None,
+    dataset_id: str | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write a store's episodes to the new folder `out`, which appears when all is written.
+
+    `train` and `test` are positions in the store, for the authors' layout; `dataset_id` is Minari's.
+    """
+    chosen = _format(format)
+    given = {"train": train, "test": test, "dataset_id": dataset_id}
+    options = {name: value for name, value in given.items() if value is not None}
+    unread = sorted(options.keys() - chosen.options)
+    if unread:
+        raise UserError(f"the format {format} has no option {unread[0]}; leave it out")
+    if not len(store):
+        raise UserError(f"{store.path}: no episodes in it; there is nothing to export")
+    chosen.write(store, Path(out), _counter(progress, store.frames), **options)
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise UserError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(frames: int) -> None:
+        nonlocal done
+        done += frames
+        if progress is not None:
+            progress(done, total)
+
+    return advance

@@ -1,0 +1,174 @@
+"""A video file per episode, and beside it a table of actions: play.mkv and play.csv.
+
+The table begins with the line `action` or `action,reward` and has one line fewer than the video has frames.
+Videos are written with FFV1, which is lossless, in RGB: what is read back is what was recorded, bit for bit.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Generator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acvp.data.episode import MAX_SIDE, Episode
+from acvp.data.formats.importer import (
+    Actions,
+    Play,
+    Recording,
+    Source,
+    checked_actions,
+    checked_files,
+    checked_rewards,
+    highest_action,
+    numbers_of,
+    pieces,
+)
+from acvp.data.palette import Frame
+from acvp.data.store import EpisodeStore
+from acvp.durable import new_folder, read_file
+from acvp.errors import UserError
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+FRAME_RATE = 15
+"""Frames a second: Atari's 60, every fourth recorded."""
+SUFFIXES = frozenset([".avi", ".flv", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"])
+"""What counts as a video in a folder."""
+
+
+def read(source: Path) -> dict[str, Source]:
+    """What to import from a video with its table of actions, or a folder of them."""
+    files = [source] if source.is_file() else checked_files(_videos(source), source)
+    if not files:
+        raise UserError(
+            f"{source}: no video files there; give one, or a folder of them ({', '.join(sorted(SUFFIXES))})"
+        )
+    tables = {file: _read_table(file) for file in files}
+    action_count, action_at = highest_action((str(_table(f)), actions) for f, (actions, _) in tables.items())
+    found = Source(
+        plays=[
+            Play(
+                number=number,
+                place=str(file),
+                frame_count=len(tables[file][0]) + 1,
+                actions=tables[file][0],
+                read=partial(_record, file, *tables[file]),
+            )
+            for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)
+        ],
+        env_id=source.resolve().with_suffix("").name,
+        frame_shape=_frame_shape(files[0]),
+        action_count=action_count,
+        action_at=action_at,
+    )
+    return {"": found}
+
+
+def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> None:
+    """Write every episode as a video and a table in the folder `out`."""
+    with new_folder(out) as folder:
+        for episode in store:
+            file = folder / f"episode_{episode.header.number:06d}.mkv"
+            _write_video(file, episode, advance)
+            steps = zip(episode.actions.tolist(), episode.rewards.tolist(), strict=True)
+            lines = ["action,reward", *(f"{action},{reward!r}" for action, reward in steps)]
+            _table(file).write_text("\n".join(lines) + "\n")
+
+
+def _videos(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.glob("*") if file.suffix.lower() in SUFFIXES)
+    lonely = {table.stem for table in folder.glob("*.csv")} - {file.stem for file in files}
+    if lonely:
+        raise UserError(
+            f"{folder}: {min(lonely)}.csv has no video of its name beside it; add it or move the table away"
+        )
+    return files
+
+
+def _table(file: Path) -> Path:
+    return file.with_suffix(".csv")
+
+
+def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
+    file = _table(video)
+    try:
+        lines = list(csv.reader(read_file(file, file.parent).decode("utf-8-sig").rstrip().splitlines(), strict=True))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"{video}: no {file.name} beside it; put the actions there, one a line below `action`"
+        ) from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{file}: cannot be read as a table ({error})") from error
+    header = [name.strip().lower() for name in lines[0]] if lines else []
+    if header not in (["action"], ["action", "reward"]):
+        raise UserError(f"{file}: its first line is {','.join(header)[:40]!r}; expected `action` or `action,reward`")
+    rows = [_row(file, number, line, len(header)) for number, line in enumerate(lines[1:], 2)]
+    actions = checked_actions([action for action, _ in rows], lambda i: f"{file}: line {i + 2}")
+    rewards = np.array([reward for _, reward in rows]) if len(header) == 2 else None
+    return actions, None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: line {i + 2}")
+
+
+def _row(file: Path, number: int, line: list[str], columns: int) -> tuple[int, float]:
+    try:
+        if len(line) != columns or not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", line[0]):
+            raise ValueError
+        return int(line[0]), float(line[1]) if columns == 2 else 0.0
+    except ValueError as error:
+        wanted = "a whole number" if columns == 1 else "a whole number and a reward"
+        raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {wanted}") from error
+
+
+def _record(file: Path, actions: Actions, rewards: NDArray[np.float32] | None) -> Recording:
+    return Recording(frames=_frames(file), actions=actions, rewards=rewards)
+
+
+def _frame_shape(file: Path) -> tuple[int, int, int]:
+    with closing(_frames(file)) as frames:
+        frame = next(frames, None)
+    if frame is None:
+        raise UserError(f"{file}: no frames in it")
+    return frame.shape[0], frame.shape[1], 3
+
+
+def _frames(file: Path) -> Generator[Frame, None, None]:
+    """(H, W, 3) RGB frames as they are decoded."""
+    import av
+
+    try:
+        # The file is handed over open and no other may be opened: a playlist cannot reach elsewhere.
+        with file.open("rb") as opened, av.open(opened, "r", options={"protocol_whitelist": "none"}) as container:
+            for frame in container.decode(_video_stream(file, container)):
+                yield np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise UserError(f"{file}: cannot be read as a video ({error}); convert it, e.g. to .mkv") from error
+
+
+def _video_stream(file: Path, container: InputContainer) -> VideoStream:
+    if not container.streams.video:
+        raise UserError(f"{file}: there is no video in it")
+    stream = container.streams.video[0]
+    if not (1 <= stream.width <= MAX_SIDE and 1 <= stream.height <= MAX_SIDE):
+        raise UserError(f"{file}: frames of {stream.height}×{stream.width}; sides from 1 to {MAX_SIDE} are possible")
+    return stream
+
+
+def _write_video(file: Path, episode: Episode, advance: Callable[[int], None]) -> None:
+    import av
+
+    with av.open(str(file), "w", format="matroska") as container:
+        stream = container.add_stream("ffv1", rate=FRAME_RATE)
+        stream.width, stream.height, stream.pix_fmt = episode.header.width, episode.header.height, "bgr0"
+        for piece in pieces(episode):
+            for frame in piece:
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+            advance(len(piece))
+        container.mux(stream.encode())

@@ -1,0 +1,333 @@
+"""A window from its first frame to its last predicted step, truth and predictions side by side, ready to be drawn.
+
+Shapes: T given frames, K predicted steps, H height and W width of the view.
+
+Videos: truth | prediction | difference for every subject, as MP4 and GIF.
+
+Pixels are enlarged by an even number and placed on even coordinates, so that every chroma sample of a 4:2:0 video,
+which all players take, belongs to one pixel of the game: one-pixel sprites keep their color.
+
+Film strips as in the paper: whole frames by step (appendix E), and zoomed crops of some steps (figure 4).
+
+Films of some windows: chosen and checked before the long work, shot and written after it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window
+from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError
+from acvp.evaluation.config import Crop, EvaluateConfig, parse_crop, strip_steps
+from acvp.evaluation.figures import (
+    FAINT,
+    GIVEN,
+    INK,
+    LINE,
+    PREDICTED,
+    Picture,
+    canvas,
+    enlarge,
+    even_scale,
+    fitted,
+    font,
+)
+from acvp.evaluation.horizon import Progress
+from acvp.evaluation.models import Subject, check_alike
+from acvp.evaluation.objects import PATCH, Positions, find_positions
+from acvp.evaluation.windows import HeldOutPart, Place, TrueWindows, choose_places
+from acvp.video import encode_gif, encode_mp4, require_encoder
+
+Pictures = NDArray[np.uint8]  # (n, H, W, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Film:
+    """What videos and strips are made of; step 1 is the first predicted frame."""
+
+    title: str
+    truth: Pictures
+    """(T + K, H, W, 3)"""
+    predictions: dict[str, Pictures]
+    """(K, H, W, 3) by subject."""
+    actions: tuple[str, ...]
+    """Name of the action that led to each frame but the first, T + K − 1."""
+    context: int
+    """T, the real frames given."""
+    boxes: tuple[tuple[int, int, int, int] | None, ...]
+    """Left, top, right, bottom of the controlled object by frame; None: not known."""
+
+    @property
+    def steps(self) -> int:
+        return len(self.truth) - self.context
+
+    def frame(self, step: int) -> Pictures:
+        """Return the true frame (H, W, 3) of a step; 0 is the last given one."""
+        picture: Pictures = self.truth[self.context - 1 + step]
+        return picture
+
+    def action(self, step: int) -> str:
+        """Return the name of the action that led to a step."""
+        return self.actions[self.context - 2 + step]
+
+    def box(self, step: int) -> tuple[int, int, int, int] | None:
+        """Return where the controlled object is at a step."""
+        return self.boxes[self.context - 1 + step]
+
+
+@torch.inference_mode()
+def shoot(
+    subjects: Sequence[Subject],
+    store: EpisodeStore,
+    place: Place,
+    *,
+    context: int,
+    steps: int,
+    positions: Positions | None = None,
+) -> Film:
+    """Look ahead from one place with every subject and keep all frames."""
+    view, length = subjects[0].view, context + steps
+    window = TrueWindows(store, [place], view)
+    truth, actions = window.frames(0, length), window.actions(0, length - 1)
+    predictions = {
+        subject.name: np.concatenate([_picture(p) for p in subject.look_ahead(truth[:, :context], actions)])
+        for subject in subjects
+    }
+    where = None if positions is None else positions[place.episode][place.start : place.start + length]
+    return Film(
+        title=f"episode {store.entries[place.episode].number}, frame {place.start}",
+        truth=in_color(truth[0]),
+        predictions={name: in_color(frames) for name, frames in predictions.items()},
+        actions=tuple(store.info.action_meanings[action] for action in actions[0].tolist()),
+        context=context,
+        boxes=_boxes(where, length, truth.shape[2:4], store.info.frame_shape[:2]),
+    )
+
+
+def in_color(frames: Pictures) -> Pictures:
+    """Return frames (n, H, W, C) with three channels."""
+    return np.repeat(frames, 3, -1) if frames.shape[-1] == 1 else frames
+
+
+def _picture(pixels: torch.Tensor) -> Pictures:
+    """Return predictions (1, C, H, W) as uint8 (1, H, W, C)."""
+    picture: Pictures = pixels.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    return picture
+
+
+def _boxes(
+    where: NDArray[np.float64] | None, length: int, size: tuple[int, ...], recorded: tuple[int, ...]
+) -> tuple[tuple[int, int, int, int] | None, ...]:
+    if where is None:
+        return (None,) * length
+    down, right = size[0] / recorded[0], size[1] / recorded[1]
+    half, middle = 1.2 * PATCH * max(recorded), 0.5  # a pixel's center lies half a pixel from its edge
+    boxes: list[tuple[int, int, int, int] | None] = []
+    for row, column in where + middle:
+        edges = ((column - half) * right, (row - half) * down, (column + half) * right, (row + half) * down)
+        boxes.append(None if np.isnan(row) else (round(edges[0]), round(edges[1]), round(edges[2]), round(edges[3])))
+    return tuple(boxes)
+
+
+HEIGHT, GIF_HEIGHT = 336, 168
+"""Of a frame in a video, about, in pixels."""
+BORDER, GAP = 4, 8
+
+
+def pictures(film: Film, scale: int) -> Iterator[Picture]:
+    """Yield the pictures of a video, from the first given frame on."""
+    for number in range(len(film.truth)):
+        yield _compose(film, number - film.context + 1, scale)
+
+
+def _compose(film: Film, step: int, scale: int) -> Picture:
+    """Draw one moment; steps up to 0 are given frames."""
+    truth = film.frame(step)
+    height, width = (side * scale for side in truth.shape[:2])
+    across, down = width + 2 * BORDER + GAP, LINE
+    columns = 1 + 2 * len(film.predictions)
+    image, draw = canvas(columns * across + GAP, 3 * LINE + height + 2 * BORDER)
+    draw.text((GAP, down // 2 - 8), _told(film, step), INK, font())
+    for column, (name, picture, border) in enumerate(_panels(film, step, truth)):
+        left, top = GAP + column * across, 2 * LINE
+        draw.text((left, LINE + 2), fitted(name, across - GAP), INK, font())
+        draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + height + 2 * BORDER - 1), border)
+        image.paste(Image.fromarray(enlarge(picture, scale)), (left + BORDER, top + BORDER))
+    return np.asarray(image)
+
+
+def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Picture, tuple[int, int, int]]]:
+    yield "truth", truth, FAINT
+    border = GIVEN if step <= 0 else PREDICTED
+    for name, frames in film.predictions.items():
+        shown = truth if step <= 0 else frames[step - 1]
+        yield name, shown, border
+        apart = np.abs(shown.astype(np.int16) - truth)
+        yield "difference x 2", np.minimum(2 * apart, 255).astype(np.uint8), border
+
+
+def _told(film: Film, step: int) -> str:
+    first = step == 1 - film.context
+    action = "" if first else f"   action {film.action(step)}"
+    return f"given frame {step + film.context}{action}" if step <= 0 else f"step {step}{action}"
+
+
+def check_format(name: str) -> None:
+    """Refuse a format that cannot be written here, before any work is done."""
+    if name == "mp4":
+        try:
+            require_encoder()
+        except UserError as error:
+            raise UserError(f"{error}, or choose --video-formats gif, or --videos 0") from error
+
+
+def mp4(film: Film) -> bytes:
+    """Return a film as an H.264 video that browsers and phones play."""
+    return encode_mp4(pictures(film, even_scale(film.truth.shape[1], HEIGHT)))
+
+
+def gif(film: Film) -> bytes:
+    """Return a film as a GIF; each picture has its own 256 colors."""
+    return encode_gif(pictures(film, max(1, round(GIF_HEIGHT / film.truth.shape[1]))))
+
+
+ENCODERS: dict[str, Callable[[Film], bytes]] = {"mp4": mp4, "gif": gif}
+
+
+TRUTH = "truth"
+PANEL, CROPPED = 168, 112
+"""Heights of a whole frame and of a crop in a strip, about, in pixels."""
+STRIP_GAP, JUMP, SIDE = 6, 18, 76
+"""Pixels between panels, more where steps are left out, and for step and action beside them."""
+WHITE = (255, 255, 255)
+
+
+def strip(film: Film, steps: Sequence[int]) -> bytes:
+    """Return a PNG: a row for each step, a column for each subject and the truth, the controlled object boxed."""
+    height, width = film.truth.shape[1:3]
+    scale = max(1, round(PANEL / height))
+    names = [*film.predictions, TRUTH]
+    across, down = max(width * scale, 60) + STRIP_GAP, height * scale + STRIP_GAP
+    jumps = sum(b != a + 1 for a, b in pairwise(steps))
+    image, draw = canvas(2 * SIDE + across * len(names), LINE + STRIP_GAP + down * len(steps) + JUMP * jumps)
+    for column, name in enumerate(names):
+        draw.text((SIDE + column * across, 2), fitted(name, across - STRIP_GAP), INK, font())
+    top, before = LINE + STRIP_GAP, steps[0] - 1
+    for step in steps:
+        top += 0 if step == before + 1 else JUMP
+        draw.text((STRIP_GAP, top), f"step {step}", INK, font())
+        draw.text((SIDE + across * len(names), top), fitted(film.action(step), SIDE), INK, font())
+        box = film.box(step)
+        for column, name in enumerate(names):
+            left = SIDE + column * across
+            image.paste(Image.fromarray(enlarge(_frame(film, name, step), scale)), (left, top))
+            if box is not None:
+                edges = [edge * scale + shift for edge, shift in zip(box, (left, top) * 2, strict=True)]
+                draw.rectangle(edges, outline=WHITE)
+        top, before = top + down, step
+    return _png(image)
+
+
+def check_crop(crop: Crop, height: int, width: int) -> None:
+    """Refuse a crop that leaves the frame."""
+    if crop.row + crop.height > height or crop.column + crop.width > width:
+        text = f"{crop.row}x{crop.column}+{crop.height}+{crop.width}"
+        raise UserError(f"--crop {text}: it leaves the frame of {height}×{width} pixels")
+
+
+def crop_strip(film: Film, steps: Sequence[int], crop: Crop) -> bytes:
+    """Return a PNG: a column for each step, a row for each subject and the truth, enlarged crops."""
+    check_crop(crop, *film.truth.shape[1:3])
+    scale = max(1, round(CROPPED / crop.height))
+    names = [*film.predictions, TRUTH]
+    across, down, side = crop.width * scale + STRIP_GAP, crop.height * scale + STRIP_GAP, 2 * SIDE
+    image, draw = canvas(side + across * len(steps), 2 * LINE + down * len(names))
+    for row, name in enumerate(names):
+        draw.text((STRIP_GAP, 2 * LINE + row * down), fitted(name, side - 2 * STRIP_GAP), INK, font())
+    for column, step in enumerate(steps):
+        left = side + column * across
+        draw.text((left, 2), fitted(f"step {step}", across - STRIP_GAP, 12), INK, font(12))
+        draw.text((left, LINE + 2), fitted(film.action(step), across - STRIP_GAP, 12), INK, font(12))
+        for row, name in enumerate(names):
+            frame = _frame(film, name, step)
+            part = frame[crop.row : crop.row + crop.height, crop.column : crop.column + crop.width]
+            image.paste(Image.fromarray(enlarge(part, scale)), (left, 2 * LINE + row * down))
+    return _png(image)
+
+
+def _frame(film: Film, name: str, step: int) -> Picture:
+    return film.frame(step) if name == TRUTH else film.predictions[name][step - 1]
+
+
+def _png(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+VIDEOS_NAME, STRIPS_NAME = "videos", "strips"
+
+
+class Studio:
+    """Makes the videos and strips of an evaluation; refuses early what it could not make later."""
+
+    def __init__(self, subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig) -> None:
+        check_alike(subjects, part.store)
+        self.subjects, self.store, self.config = subjects, part.store, config
+        self.window = Window(max(subject.predictor.context for subject in subjects), config.film_steps)
+        self.places: list[Place] = []
+        self.crop = None if config.crop is None else parse_crop(config.crop)
+        if config.videos:
+            for name in config.video_formats:
+                check_format(name)
+            self.places = choose_places(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
+        if self.crop:
+            check_crop(self.crop, *subjects[0].predictor.config.frame[:2])
+
+    def write(self, out: Path, progress: Progress) -> list[dict[str, str]]:
+        """Write the files of every film and return their names."""
+        positions = self._positions()
+        films = []
+        for number, place in enumerate(self.places):
+            progress(number, len(self.places))
+            film = shoot(
+                self.subjects,
+                self.store,
+                place,
+                context=self.window.context,
+                steps=self.window.horizon,
+                positions=positions,
+            )
+            films.append({"title": film.title} | self._write(film, out, number))
+        return films
+
+    def _write(self, film: Film, out: Path, number: int) -> dict[str, str]:
+        steps = strip_steps(self.config.strip, film.steps)
+        files = {f"{VIDEOS_NAME}/{number}.{name}": ENCODERS[name](film) for name in self.config.video_formats}
+        files[f"{STRIPS_NAME}/{number}.png"] = strip(film, steps)
+        if self.crop:
+            files[f"{STRIPS_NAME}/{number}-crop.png"] = crop_strip(film, steps, self.crop)
+        for name, data in files.items():
+            make_folder((out / name).parent)
+            write_atomic(out / name, data)
+        kinds = {f"{VIDEOS_NAME}/{number}.mp4": "mp4", f"{VIDEOS_NAME}/{number}.gif": "gif"}
+        kinds |= {f"{STRIPS_NAME}/{number}.png": "strip", f"{STRIPS_NAME}/{number}-crop.png": "crop"}
+        return {kinds[name]: name for name in files}
+
+    def _positions(self) -> Positions | None:
+        """Return where the controlled object is, None where that is not known: then no box is drawn."""
+        try:
+            return find_positions(self.store, self.places, self.window.length) if self.places else None
+        except UserError:
+            return None

@@ -1,0 +1,7 @@
+"""The pixel-exact predictor: a color for every pixel, so that every prediction is a possible frame."""
+
+from acvp.pixel.config import PixelConfig
+from acvp.pixel.palette import UnknownColorWarning
+from acvp.pixel.predictor import PixelPredictor
+
+__all__ = ["PixelConfig", "PixelPredictor", "UnknownColorWarning"]

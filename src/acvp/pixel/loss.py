@@ -1,0 +1,139 @@
+"""The loss of the pixel-exact predictor: a pixel's color is chosen, or copied by a motion.
+
+Shapes: n cells, q pixels of a cell, N colors, S motions.
+
+Frames spoiled on purpose: from them a predictor learns to mend what it got wrong itself.
+
+Shapes: B rows, T frames, C channels, H height, W width, N colors, h × w a patch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from acvp.models.normalizer import Normalizer
+
+NO_PIXEL = -100
+"""Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""
+
+SMALLEST_COLOR, SMALLEST_MOTION = -400.0, -300.0
+"""Logarithms of the smallest weights beside the largest. The product of both is still a usual float64, and a color at
+its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
+
+
+def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+    """Return −log of the probability of the wanted colors (n, q), summed over a cell's pixels, (n,).
+
+    Takes the logits of colors (n, q, N) and of motions (n, S), and the colors (n, q, S) that each motion brings.
+    """
+    given = (own, motion, moved, wanted)
+    on = (each.cpu() for each in given) if own.device.type == "mps" else given  # which has no float64
+    loss: Tensor = _OptionsLoss.apply(*on)  # type: ignore[no-untyped-call]
+    return loss.to(own.device)
+
+
+class _OptionsLoss(torch.autograd.Function):
+    """A color may be chosen or copied, and its probabilities add up.
+
+    A color's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
+    motions that bring it, a color has probability e^o w / Z, where Z = Σ e^o w over all colors. The gradient is
+    worked out along with the loss, in fewer passes over memory than autograd takes. It takes float64: a color that
+    motions all but rule out may still be chosen, and the other way round.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+        """Return the loss, and keep its gradient."""
+        colors, given = own.shape[2], own.dtype
+        own, motion = own.double(), motion.double()
+        real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
+        top = motion.amax(1, keepdim=True).clamp_(min=0)
+        likely, alone = (_exp(each, SMALLEST_MOTION) for each in (motion - top, -top))  # e^m and 1, over e^top
+        ways = alone[..., None].repeat(1, own.shape[1], colors + 1)  # one color more, for what comes from outside
+        ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colors]  # w
+        highest = own.amax(2, keepdim=True)
+        chosen = _exp(own - highest, SMALLEST_COLOR)
+        share = chosen * ways
+        total = share.sum(2, keepdim=True)  # Z, over e^highest
+        right = ways.gather(2, at)
+        loss = total.log() + highest - own.gather(2, at) - right.log()
+        share.mul_(real / total).scatter_add_(2, at, -real.to(share.dtype))
+        each_way = share.new_zeros(*share.shape[:2], colors + 1)  # what one more way to a color changes
+        torch.mul(chosen, real / total, out=each_way[..., :colors])
+        each_way.scatter_add_(2, at, -(real / right))
+        of_motion = each_way.gather(2, moved).sum(1) * likely
+        ctx.save_for_backward(share.to(given), of_motion.to(given))
+        return loss.where(real, 0.0).sum((1, 2)).to(given)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Return the gradients of the logits."""
+        of_own, of_motion = ctx.saved_tensors
+        (gradient,) = gradients
+        return _usual(of_own * gradient[:, None, None]), _usual(of_motion * gradient[:, None]), None, None
+
+
+def _usual(gradient: Tensor) -> Tensor:
+    """Return a gradient without subnormal numbers, with which a product of matrices takes twenty times as long."""
+    return functional.hardshrink(gradient, torch.finfo(gradient.dtype).tiny)
+
+
+def _exp(logits: Tensor, smallest: float) -> Tensor:
+    """Return e^logits, in place."""
+    return logits.clamp_(min=smallest).exp_()
+
+
+MOST_PATCHES = 2
+"""Of a spoiled row."""
+LARGEST = 0.25
+"""Sides of a patch, of the frame's, at most."""
+FRAMES = 4.0
+"""How long a patch stays, on average."""
+DENSITIES = (1.0, 0.5, 0.2)
+"""Shares of a patch's pixels that are spoiled, equally often."""
+
+
+def spoil(frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+    """Return normalized frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
+
+    A patch shows one color of the palette (N, C), or what was there up to 8 frames before, or what another row shows
+    there. It stays for some frames and is gone at the latest in the last one, which is never spoiled.
+    """
+    spoiled = frames.clone()
+    rows, times = frames.shape[:2]
+    for row in np.flatnonzero(rng.random(rows) < share):
+        for _ in range(rng.integers(1, MOST_PATCHES + 1)):
+            down, right = (_stretch(side, rng) for side in frames.shape[3:])
+            end = int(rng.integers(max(times - 4, 1), times))
+            start = max(0, end - int(rng.geometric(1 / FRAMES)))
+            other = int(rng.integers(rows))
+            patches = {
+                "color": _plain(palette, normalizer, rng)[:, down, right],
+                "older": frames[row, max(0, start - int(rng.integers(1, 9))), :, down, right],
+                "elsewhere": frames[other, start:end, :, down, right],
+            }
+            patch = patches[str(rng.choice(sorted(patches)))]
+            hit = torch.from_numpy(rng.random(patch.shape[-2:]) < rng.choice(DENSITIES)).to(frames.device)  # (h, w)
+            place = spoiled[row, start:end, :, down, right]
+            place.copy_(torch.where(hit, patch, place))
+    return spoiled
+
+
+def _stretch(side: int, rng: np.random.Generator) -> slice:
+    """Return some of a frame's rows or columns."""
+    length = int(rng.integers(1, max(2, int(side * LARGEST))))
+    first = int(rng.integers(side - length + 1))
+    return slice(first, first + length)
+
+
+def _plain(palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+    """Return a normalized frame (C, H, W) of one color."""
+    color = palette[int(rng.integers(len(palette)))]
+    return normalizer.to_float(color.expand(normalizer.mean.shape))

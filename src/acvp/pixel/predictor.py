@@ -1,0 +1,400 @@
+"""Pixel-exact prediction: a color class for every pixel, so that what is fed back is always a possible frame.
+
+The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
+and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
+a cell's features into logits of N colors for each of its pixels, and another into one logit for each of S motions: a
+pixel has the color of its own choice, or that of the pixel which the motion brings to its place, out of the newest
+frame or the one before. One more logit is for flashing: the pixel's color turns into the one that follows it in the
+store.
+
+Shapes: B batch, N rows or colors, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
+S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
+"""
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from acvp.models.checks import ConfigError, action_vectors, check_frames, check_window
+from acvp.models.encoder_decoder import convolution, linear
+from acvp.models.predictor import Predictions, Predictor, State, as_window
+from acvp.models.transform import Outcome
+from acvp.pixel.config import PixelConfig
+from acvp.pixel.loss import NO_PIXEL, options_loss, spoil
+from acvp.pixel.network import ActionUnet, event_heads, make_room, packed, placed_heads, unpack
+from acvp.pixel.palette import Colors
+
+UNUSUAL = 16
+"""Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
+CELLS_AT_ONCE = 128
+"""Cells whose options are weighed together: few enough to stay in a processor's cache."""
+START_ODDS = 6.0
+"""Logarithm of the odds, before training, that a pixel keeps its color."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelState(State):
+    """What is remembered of the last m frames, and the newest one."""
+
+    embedded: Tensor
+    """Embeddings of the last m frames, oldest first, (B, h, w, m·E)."""
+    frame: Tensor
+    """The newest frame, normalized, (B, C, H, W)."""
+    classes: Tensor
+    """Colors of the frame before it and its own, (B, 2, H, W)."""
+
+
+class PixelPredictor(Predictor, kind="pixel"):
+    """The pixel-exact network.
+
+    ::
+
+        x_t-15:t ── conv 8×8/8 ── concat ── linear ──(+)── + place ── U-Net ── h ─┬─ linear ── colors ─┬─ x_t+1
+        3×210×160    16×27×20    256×27×20          │      32×27×20     │     32  │  64·N per cell      │  3×210×160
+        x_t ──────── conv 8×8/8 ────────────────────┘             a_t ──┘         └─ linear ── motions ─┘
+                                                                                     S per cell, of x_t, x_t-1
+    """
+
+    config_class: ClassVar[type[Any]] = PixelConfig
+
+    possible: Tensor | None
+    """Which colors each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
+    impossible: Tensor | None
+    """Which it cannot have, by cells, (h·w, q, N)."""
+
+    def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        self.pixel_config = config
+        pixels = config.cell**2
+        first = config.channels[0]
+        self.colors = Colors(config.palette, quantized=config.quantized)
+        self.embed = convolution(config.frame[2], config.embedding, config.cell, config.cell, (0, 0), generator)
+        self.remember = linear(config.context * config.embedding, first, generator, bias=False)
+        self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
+        self.place = nn.Parameter(torch.zeros(*config.grid, first))
+        self.unet = ActionUnet(
+            config.channels, config.blocks, config.actions, generator, round_edges=config.round_edges
+        )
+        self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
+        self.copy = linear(first, config.copies, generator, bound=0.0)
+        nn.init.zeros_(self.copy.bias)
+        self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
+        self.heads = placed_heads(config, generator) if config.outcome_heads else None
+        self.events = event_heads(config, generator) if config.outcome_heads and config.events else None
+        self.register_buffer("possible", None)
+        self.register_buffer("impossible", None, persistent=False)
+        self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(unpack)  # type: ignore[no-untyped-call]
+        self.temperature = 0.0
+        self.every_option = False
+        """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
+        self.generator: torch.Generator | None = None
+
+    def set_possible(self, places: NDArray[np.bool_]) -> None:
+        """Take where each color can be, (N, H, W): it is predicted nowhere else."""
+        self.possible = None if places.all() else packed(places, self.pixel_config).to(self.place.device)
+        unpack(self)
+
+    def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+        """Draw every pixel's color from its probabilities from now on; temperature 0 takes the likeliest again.
+
+        All pixels of a frame are drawn with the same luck: a thing that may go two ways mostly goes one as a whole, and
+        two things in the same doubt do the same. Under every action at once, the luck is the same too.
+        """
+        if temperature < 0:
+            raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
+        self.temperature = temperature
+        self.generator = torch.Generator(self.place.device).manual_seed(seed)
+
+    def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
+        """Return the state after the last m of the real frames (B, T, C, H, W)."""
+        check_frames(frames, self.config.frame, self.context)
+        recent = frames[:, -self.context :]
+        newest = recent[:, -1]
+        older = recent[:, -2] if self.context > 1 else newest
+        classes = torch.stack((self._classes(older), self._classes(newest)), 1)
+        return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=classes)
+
+    def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
+        """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
+        state = _own(state)
+        vectors = action_vectors(action, self.actions, (len(state.classes),))
+        features, outcome = self._features(self._mixed(state), vectors)
+        classes = self._choose(features, state.classes)
+        frame = self._frame(classes)
+        return frame, self._next(state, frame, classes, outcome)
+
+    def predict_all(self, state: State) -> Tensor:
+        """Return the next frame under every action, (B, A, C, H, W)."""
+        state = _own(state)
+        rows = len(state.classes)
+        mixed = self._mixed(state).repeat_interleave(self.actions, 0)
+        every = torch.eye(self.actions, dtype=mixed.dtype, device=mixed.device).repeat(rows, 1)
+        features, _ = self._features(mixed, every)
+        frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0), self.actions))
+        return frames.reshape(rows, self.actions, *frames.shape[1:])
+
+    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+        """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
+        state = self._every_state(frames, self._window_classes(frames[:, :-1], predict - 1))
+        features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
+        return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
+
+    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
+        """Return predictions as every predictor does; while training, the loss in place of the frames.
+
+        The loss is the cross-entropy of the colors summed over a frame's pixels, averaged over batch and steps. Cells
+        that stand still are sampled; predictions are fed back as frames, through which no gradient flows.
+        """
+        if not self.training:
+            return super().forward(frames, actions, predict=predict, feed_back=feed_back)
+        check_frames(frames, self.config.frame, self.context + predict)
+        check_window(frames, actions, predict)
+        rows, seen = len(frames), frames.shape[1] - predict
+        vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
+        classes = self._window_classes(frames, predict)
+        targets = classes[:, 2:]  # (B, K, H, W)
+        if self.pixel_config.spoiled:
+            rng = np.random.default_rng(int(targets.sum()))  # the same for the same window: a run can be repeated
+            frames = spoil(frames, self.pixel_config.spoiled, self.colors.palette, self.normalizer, rng)
+            classes = self._window_classes(frames, predict)
+        if not feed_back:
+            state = self._every_state(frames, classes[:, :-1])
+            features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
+            return self._scored([self._loss(features, state, targets.flatten(0, 1))], [outcome], rows)
+        state, losses, outcomes = self.observe(frames[:, :seen]), [], []
+        for step in range(predict):
+            features, outcome = self._features(self._mixed(state), vectors[:, step])
+            losses.append(self._loss(features, state, targets[:, step]))
+            outcomes.append(outcome)
+            if step + 1 < predict:
+                chosen = self._choose(features, state.classes)
+                state = self._next(state, self._frame(chosen), chosen, outcome)
+        return self._scored(losses, outcomes, rows)
+
+    def _scored(self, losses: list[Tensor], outcomes: list[Outcome | None], rows: int) -> Predictions:
+        """Return the mean loss with the outcomes of K steps, each of B rows, or of one batch of B·K."""
+        loss = torch.stack(losses).mean()
+        known = [each for each in outcomes if each is not None]
+        empty = loss.new_empty(rows, 0)
+        if not known:
+            return Predictions(empty, frame_loss=loss)
+        reward = torch.stack([each.reward for each in known], 1).view(rows, -1, 3)
+        end = torch.stack([each.end for each in known], 1).view(rows, -1)
+        return Predictions(empty, reward, end, loss)
+
+    def _window_classes(self, frames: Tensor, predict: int) -> Tensor:
+        """Return the colors (B, K+2, H, W) of the last K frames and the two before them."""
+        recent = frames[:, -predict - 2 :] if self.context > 1 else frames[:, -predict - 1 :]
+        classes = self._classes(_as_rows(recent)).view(len(frames), -1, *self.config.frame[:2])
+        return classes if self.context > 1 else torch.cat((classes[:, :1], classes), 1)
+
+    def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
+        """Return the states before the last K real frames, of classes (B, K+1, H, W), as one batch (B·K, ...)."""
+        predict = classes.shape[1] - 1
+        seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
+        embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
+        stacked = torch.stack([_joined(embedded[:, k : k + self.context]) for k in range(predict)], 1)
+        newest = _as_rows(seen[:, -predict:])
+        pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2)  # (B, K, 2, H, W)
+        return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=pairs.flatten(0, 1))
+
+    def _next(self, state: PixelState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> PixelState:
+        """Return the state after a predicted frame (B, C, H, W) of classes (B, H, W)."""
+        kept = state.embedded[..., self.pixel_config.embedding :]
+        embedded = torch.cat((kept, self._embed(frame[:, None])[:, 0]), -1)
+        both = torch.stack((state.classes[:, 1], classes), 1)
+        return PixelState(embedded=embedded, frame=frame, classes=both, outcome=outcome)
+
+    def _mixed(self, state: PixelState) -> Tensor:
+        """Return the features (B, F, h, w) before the action."""
+        newest = self.newest(self._padded(state.frame, 0.0)).permute(0, 2, 3, 1)
+        mixed: Tensor = self.remember(state.embedded) + newest + self.place  # (B, h, w, F)
+        return mixed.permute(0, 3, 1, 2)
+
+    def _features(self, mixed: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
+        """Return the features (N, F, h, w) after action vectors (N, A), and the outcome."""
+        features, smallest = self.unet(mixed, action)
+        features = functional.relu(features)
+        outcome = self.heads(smallest) if self.heads else None
+        return features, outcome.plus(self.events(features)) if outcome and self.events else outcome
+
+    @torch.no_grad()
+    def _choose(self, features: Tensor, seen: Tensor, alike: int = 1) -> Tensor:
+        """Return the color classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``.
+
+        Where they are drawn, ``alike`` frames in a row have the same luck.
+        """
+        rows = features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
+        if self.every_option or self.temperature or rows.device.type != "cpu":
+            return self._class_frame(self._likeliest(rows.flatten(0, 1), seen, alike), len(seen))
+        now = self._class_cells(seen[:, 1])  # (N, h·w, q)
+        head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N)
+        each = [self._changed(*frame, head) for frame in zip(rows, seen, now, strict=True)]  # logits fit into the cache
+        return self._class_frame(torch.cat(each), len(seen))
+
+    def _changed(self, rows: Tensor, seen: Tensor, now: Tensor, head: Tensor) -> Tensor:
+        """Return what `_likeliest` does for one frame, whose colors were ``now`` (h·w, q), in half the time.
+
+        In most pixels it is plain that no option can beat staying as it is; n is the number of the others. ``head`` is
+        the layer with its bias as the weight of one more feature, which is quicker than to add it.
+        """
+        own = torch.cat((rows, torch.ones_like(rows[:, :1])), 1) @ head
+        own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
+        if self.impossible is not None:
+            own.masked_fill_(self.impossible, -torch.inf)
+        highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
+        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color of its own choice
+        may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
+        cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
+        moved, colors = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel), own.shape[2]
+        first = (cell * now.shape[1] + pixel) * colors
+        copied = own.flatten()[first[:, None] + moved.clamp(max=colors - 1)] + motion[cell]
+        best, way = copied.masked_fill_(moved == colors, -torch.inf).max(1)
+        after = moved.gather(1, way[:, None])[:, 0]
+        own_choice = (best < highest[cell, pixel]).nonzero()[:, 0]
+        after[own_choice] = own[cell[own_choice], pixel[own_choice]].argmax(1)
+        return now.index_put((cell, pixel), after)
+
+    def _likeliest(self, rows: Tensor, seen: Tensor, alike: int) -> Tensor:
+        """Return the color (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
+
+        To copy a color is as likely as the motion is for the cell and the color for the pixel: the sum of logits.
+        """
+        own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
+        count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
+        if self.impossible is not None:
+            own = own.masked_fill(self.impossible[cells % count], -torch.inf)
+        moved, colors = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
+        copied = own.gather(2, moved.clamp(max=colors - 1)) + motion[:, None]
+        copied = copied.masked_fill(moved == colors, -torch.inf)
+        if self.temperature:
+            own, copied = (self._noisy(options, len(seen), alike) for options in (own, copied))
+        best, chosen = own.max(-1)
+        best_copied, way = copied.max(-1)
+        return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
+
+    def _noisy(self, options: Tensor, frames: int, alike: int) -> Tensor:
+        """Return options (N·h·w, q, ...) of which the largest is a draw from their probabilities (Gumbel)."""
+        luck = options.new_empty(frames // alike, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
+        noise = luck.repeat_interleave(alike, 0)
+        return (options.view(frames, -1, *options.shape[1:]) / self.temperature - noise).view_as(options)
+
+    def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
+        """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
+
+        Chosen or copied, a color's probabilities add up. That a pixel cannot have a color is left to be learned, too.
+        """
+        row, cell, weight = self._counted(state, target)
+        rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
+        wanted = self._class_cells(target)[row, cell]  # (n, q)
+        own, motion = self.head(rows).float().unflatten(1, (wanted.shape[1], -1)), self.copy(rows).float()
+        size = CELLS_AT_ONCE if rows.device.type == "cpu" else max(len(rows), 1)
+        parts = zip(*(each.split(size) for each in (row, cell, own, motion, wanted)), strict=True)
+        bordered = self._bordered(state.classes)
+        losses = [options_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
+        return (torch.cat(losses) * weight).sum() / len(features)
+
+    def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows, cells and weights (n,) of what the loss is taken of.
+
+        Those are cells that change or hold something that is not always there, and one of `still` others with its
+        weight; which of them follows from the target, so that a run can be repeated.
+        """
+        before, after = self._class_cells(state.classes[:, 1]), self._class_cells(target)  # (N, h·w, q)
+        unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
+        live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
+        still = self.pixel_config.still
+        number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
+        row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)
+        return row, cell, torch.where(live[row, cell], 1.0, float(still))
+
+    def _bordered(self, seen: Tensor) -> Tensor:
+        """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is none."""
+        ways = self.pixel_config.motions + self.pixel_config.older_motions
+        border, none = max(abs(way) for motion in ways for way in motion), len(self.pixel_config.palette)
+        return functional.pad(self._padded(seen, none), (border,) * 4, value=none)
+
+    def _moved_cells(self, bordered: Tensor, row: Tensor, cell: Tensor) -> Tensor:
+        """Return what each motion brings to all pixels of cells (n,) of rows (n,), (n, q, S)."""
+        pixels = torch.arange(self.pixel_config.cell**2, device=bordered.device)
+        return self._moved(bordered, row[:, None], cell[:, None], pixels)
+
+    def _moved(self, bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
+        """Return what each motion brings to pixels of cells of rows, of two frames each with a border, (..., S).
+
+        What comes from outside the frame is class N, which is none. The last, where colors turn into others, is what
+        the pixel's own color turns into.
+        """
+        config, none, device = self.pixel_config, len(self.pixel_config.palette), bordered.device
+        side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
+        width, size = bordered.shape[3], bordered[0, 0].numel()
+        corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
+        inside = (pixel // side + border) * width + pixel % side + border
+        newest, older = (
+            [down * width + right for down, right in each] for each in (config.motions, config.older_motions)
+        )
+        back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
+        source = (corner + inside)[..., None] - back
+        moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # quicker than to index
+        if not config.recolors:
+            return moved
+        turned = torch.tensor((*config.recolors, none), device=device)[moved[..., :1]]
+        return torch.cat((moved, turned), -1)
+
+    def _classes(self, frames: Tensor) -> Tensor:
+        """Return the color classes (N, H, W) of normalized frames (N, C, H, W)."""
+        return self.colors.classes(self.normalizer.to_uint8(frames))
+
+    def _frame(self, classes: Tensor) -> Tensor:
+        """Return the normalized frames (N, C, H, W) of color classes (N, H, W)."""
+        return self.normalizer.to_float(self.colors.pixels(classes))
+
+    def _embed(self, frames: Tensor) -> Tensor:
+        """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
+        embedded: Tensor = self.embed(self._padded(_as_rows(frames), 0.0))
+        embedded = embedded.permute(0, 2, 3, 1)
+        return embedded.reshape(*frames.shape[:2], *embedded.shape[1:])
+
+    def _class_cells(self, classes: Tensor) -> Tensor:
+        """Return color classes (N, H, W) by cells, (N, h·w, q)."""
+        cell = self.pixel_config.cell
+        padded = self._padded(classes, NO_PIXEL)
+        rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
+        return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
+
+    def _class_frame(self, cells: Tensor, count: int) -> Tensor:
+        """Return color classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
+        (rows, columns), cell = self.pixel_config.grid, self.pixel_config.cell
+        frames = cells.view(count, rows, columns, cell, cell).transpose(2, 3)
+        frames = frames.reshape(count, rows * cell, columns * cell)
+        return frames[:, : self.config.frame[0], : self.config.frame[1]]
+
+    def _padded(self, images: Tensor, value: float) -> Tensor:
+        height, width = images.shape[-2:]
+        cell = self.pixel_config.cell
+        if not (height % cell or width % cell):
+            return images
+        return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
+
+
+def _as_rows(frames: Tensor) -> Tensor:
+    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normalizer leaves them."""
+    return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
+
+
+def _joined(embedded: Tensor) -> Tensor:
+    """Return embeddings (B, m, h, w, E) of the last m frames as (B, h, w, m·E)."""
+    return embedded.permute(0, 2, 3, 1, 4).flatten(3)
+
+
+def _own(state: State) -> PixelState:
+    if not isinstance(state, PixelState):
+        raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+    return state

@@ -1,0 +1,231 @@
+"""A predictor as two ONNX graphs: observe (real frames → state) and step (state, action → frame, state).
+
+Whoever runs them needs nothing else: frames go in and come out as uint8 pixels, a state is passed on as it came. Every
+`next_x` that comes out is the `state_x` of the step after it.
+
+Shapes: T frames of context, C channels, H height, W width, A actions; everything is one row.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from acvp.errors import UserError
+from acvp.models import Predictor, State
+from acvp.pixel.palette import Colors
+from acvp.play.imagined import state_tensors
+
+TOLERANCE = 1e-4
+"""By which a float of an ONNX graph may differ from torch's."""
+CHECKED_STEPS = 10
+"""Steps that torch and ONNX take side by side, each from its own state."""
+OBSERVE_NAME, STEP_NAME = "observe.onnx", "step.onnx"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graphs:
+    """A predictor's graphs and the names of what goes between them."""
+
+    observe: bytes
+    step: bytes
+    state: tuple[str, ...]
+    """Names of the tensors that make up a state."""
+    outcome: bool
+    """Whether a step also gives `reward` logits (1, 3) and an `end` logit (1,)."""
+
+
+class _Observe(nn.Module):
+    """uint8 frames (1, T, H, W, C) to the tensors of a state."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+        real = self.predictor.normalizer.to_float(frames)
+        return tuple(state_tensors(self.predictor.observe(real)).values())
+
+
+class _Step(nn.Module):
+    """An action vector (1, A) and the tensors of a state to a uint8 frame (1, H, W, C), the outcome, the next state."""
+
+    def __init__(self, predictor: Predictor, like: State) -> None:
+        super().__init__()
+        self.predictor, self._names = predictor, tuple(state_tensors(like))
+        self._make: Callable[..., State] = type(like)
+
+    def forward(self, action: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        state = self._make(**dict(zip(self._names, tensors, strict=True)))
+        frame, following = self.predictor.predict(state, action)
+        following = self.predictor.settled(following)
+        outcome = () if following.outcome is None else tuple(following.outcome)
+        after = state_tensors(following)
+        return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
+
+
+class _KnownColors(nn.Module):
+    """Colors for a graph, which cannot warn: a pixel of an unknown color becomes the first one."""
+
+    palette: Tensor
+
+    def __init__(self, colors: Colors) -> None:
+        super().__init__()
+        self.register_buffer("palette", colors.palette)
+
+    def classes(self, pixels: Tensor) -> Tensor:
+        """Return the class of each of uint8 pixels (..., C)."""
+        return (pixels[..., None, :] == self.palette).all(-1).to(torch.uint8).argmax(-1)
+
+    def pixels(self, classes: Tensor) -> Tensor:
+        """Return the uint8 pixels (..., C) of classes."""
+        return self.palette[classes]
+
+
+@torch.no_grad()
+def to_graphs(predictor: Predictor) -> Graphs:
+    """Return the graphs of a predictor, which have been compared with it; UserError where they differ."""
+    _require_onnx()
+    frames = example_frames(predictor)
+    action = torch.zeros(1, predictor.actions)
+    traceable = _traceable(predictor)
+    state = traceable.observe(traceable.normalizer.to_float(frames))
+    names, tensors = tuple(state_tensors(state)), tuple(state_tensors(state).values())
+    _, after = traceable.predict(state, action)
+    outcome = ("reward", "end") if after.outcome is not None else ()
+    before, following = [f"state_{name}" for name in names], [f"next_{name}" for name in names]
+    graphs = Graphs(
+        observe=_export(_Observe(traceable), (frames,), ["frames"], following),
+        step=_export(_Step(traceable, state), (action, *tensors), ["action", *before], ["frame", *outcome, *following]),
+        state=names,
+        outcome=bool(outcome),
+    )
+    compare(predictor, graphs)
+    return graphs
+
+
+def example_frames(predictor: Predictor) -> Tensor:
+    """Return frames (1, T, H, W, C) of noise, in the predictor's own colors where it has any."""
+    generator = torch.Generator().manual_seed(0)
+    height, width, channels = predictor.config.frame
+    colors = getattr(predictor, "colors", None)
+    if isinstance(colors, Colors):
+        return colors.pixels(torch.randint(len(colors), (1, predictor.context, height, width), generator=generator))
+    shape = (1, predictor.context, height, width, channels)
+    return torch.randint(256, shape, generator=generator, dtype=torch.uint8)
+
+
+class OnnxDream:
+    """Runs a predictor's graphs, step by step."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # errors only
+        self._graphs = graphs
+        self._observe = onnxruntime.InferenceSession(graphs.observe, options, providers=["CPUExecutionProvider"])
+        self._step = onnxruntime.InferenceSession(graphs.step, options, providers=["CPUExecutionProvider"])
+
+    def observe(self, frames: NDArray[np.uint8]) -> Arrays:
+        """Return the state after frames (1, T, H, W, C)."""
+        return self._following(_run(self._observe, {"frames": frames}))
+
+    def step(self, state: Arrays, action: NDArray[np.float32]) -> tuple[Arrays, Arrays]:
+        """Return what a step gives, frame and outcome, and the state after it."""
+        given = _run(self._step, {f"state_{name}": tensor for name, tensor in state.items()} | {"action": action})
+        return given, self._following(given)
+
+    def _following(self, given: Arrays) -> Arrays:
+        return {name: given[f"next_{name}"] for name in self._graphs.state}
+
+
+def _run(session: Any, inputs: Arrays) -> Arrays:
+    """Run a graph; inputs that it does not depend on are left out."""
+    wanted = [each.name for each in session.get_inputs()]
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(names, {name: inputs[name] for name in wanted}), strict=True))
+
+
+def _traceable(predictor: Predictor) -> Predictor:
+    """Return the predictor with nothing in it that looks at values while it is traced."""
+    if not isinstance(getattr(predictor, "colors", None), Colors):
+        return predictor
+    changed = copy.deepcopy(predictor)
+    changed.colors = _KnownColors(changed.colors)  # type: ignore[arg-type]
+    changed.every_option = True  # type: ignore[assignment]
+    return changed
+
+
+def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    with _quiet():
+        program = torch.onnx.export(
+            module.eval(), tuple(example), input_names=inputs, output_names=outputs, dynamo=True, verbose=False
+        )
+    assert program is not None
+    data: bytes = program.model_proto.SerializeToString()
+    return data
+
+
+@torch.no_grad()
+def compare(predictor: Predictor, graphs: Graphs) -> None:
+    """Let torch and ONNX dream side by side and refuse a difference."""
+    dream, frames = OnnxDream(graphs), example_frames(predictor)
+    state, theirs = predictor.observe(predictor.normalizer.to_float(frames)), dream.observe(frames.numpy())
+    draw = torch.Generator().manual_seed(1)
+    for step in range(CHECKED_STEPS + 1):
+        settled = predictor.settled(state)
+        for name, ours in state_tensors(settled).items():
+            _refuse_difference(step, name, ours.numpy(), theirs[name])
+        action = torch.nn.functional.one_hot(torch.randint(predictor.actions, (1,), generator=draw), predictor.actions)
+        frame, state = predictor.predict(settled, action.float())
+        given, theirs = dream.step(theirs, action.float().numpy())
+        whole = given["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
+        if np.abs(whole).max() > (0 if isinstance(getattr(predictor, "colors", None), Colors) else 1):
+            raise UserError(f"step {step} in ONNX differs from torch by {np.abs(whole).max()} pixel values")
+        if state.outcome is not None:
+            for name, ours in zip(("reward", "end"), state.outcome, strict=True):
+                _refuse_difference(step, name, ours.numpy(), given[name])
+
+
+def _refuse_difference(step: int, name: str, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
+    apart = float(np.abs(ours.astype(np.float64) - theirs).max())
+    if not apart <= TOLERANCE:
+        raise UserError(f"step {step} in ONNX: {name} differs from torch by {apart:g}, more than {TOLERANCE:g}")
+
+
+def _require_onnx() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"exporting to ONNX needs the extra `export`: pip install 'acvp[export]' ({error})") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the exporter says about itself from the user."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

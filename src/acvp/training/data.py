@@ -1,0 +1,156 @@
+"""The data of a training run: a split store, batches by step, held-out windows, and their way to the device.
+
+Shapes: B windows, L frames of a window, C channels, H height, W width.
+
+What is minimized: equation 6 or the predictor's own, with outcome heads the reward's sign and the end too.
+
+Shapes: B windows, L frames of a window, K predicted steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from acvp.data.priorities import rarity_of, rarity_of_windows
+from acvp.data.split import refuse_leaks, split_positions
+from acvp.data.store import EpisodeStore
+from acvp.data.views import get_view, mean_frame
+from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
+from acvp.errors import UserError
+from acvp.models import Normalizer, Predictions, squared_error_loss
+from acvp.pixel.statistics import Color, Found, places_of
+from acvp.training.recipe import Phase, Recipe
+
+HELD_OUT_CONTEXT = 11
+"""Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
+HELD_OUT_STEP = 2**31
+"""The draw of the held-out windows is that of a step which no training reaches."""
+
+
+class DeviceBatch(NamedTuple):
+    """A batch as the network takes it."""
+
+    frames: Tensor
+    """Normalized, (B, L, C, H, W)."""
+    actions: Tensor
+    """(B, L - 1)"""
+    rewards: Tensor
+    """(B, L - 1)"""
+    ends: Tensor
+    """(B, L - 1)"""
+
+
+def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> Tensor:
+    """Return stored frames, indices or pixels, as normalized floats on the normalizer's device."""
+    frames = frames.to(normalizer.mean.device, non_blocking=True)
+    if palette is None:
+        return normalizer.to_float(frames)
+    return normalizer.palette_to_float(frames, palette.to(frames.device))
+
+
+def to_device(batch: WindowBatch, normalizer: Normalizer) -> DeviceBatch:
+    """Return a batch of windows on the normalizer's device; pixels become floats there."""
+    device = normalizer.mean.device
+    palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
+    return DeviceBatch(
+        to_float(normalizer, torch.from_numpy(batch.frames), palette),
+        torch.from_numpy(batch.actions).to(device),
+        torch.from_numpy(batch.rewards).to(device),
+        torch.from_numpy(batch.ends).to(device),
+    )
+
+
+class TrainingData:
+    """A store split in two, seen the way a recipe's predictor sees it."""
+
+    def __init__(self, store: EpisodeStore, recipe: Recipe) -> None:
+        self.store, self.recipe = store, recipe
+        if not len(store):
+            raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
+        train, self.held_out_episodes = split_positions(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
+        refuse_leaks(self.train, self.test)
+        self.view = get_view(recipe.view)
+        self._rarity: list[NDArray[np.float64]] | None = None
+        self._stored_as_seen = not self.view.gray and self.view.size is None
+
+    def mean(self) -> Tensor:
+        """Return the mean image (H, W, C) of the training part."""
+        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
+
+    def places(
+        self, colors: Sequence[Color], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Found | None:
+        """Return where in the frame each color can be; None: frames are seen in other colors than stored."""
+        return places_of(self.train, self.test, colors, progress) if self._stored_as_seen else None
+
+    def windows(self, phase: Phase) -> Windows:
+        """Return the training windows of a phase."""
+        window = Window(phase.context, phase.predict)
+        return Windows(self.train, window, None if self._stored_as_seen else self.view)
+
+    def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Look up how rare each step of the training part is, unless that is known."""
+        if self._rarity is None:
+            self._rarity = rarity_of(self.train, progress)
+
+    def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
+        """Return which of a phase's windows are drawn more often than others."""
+        found: tuple[Emphasis, ...] = ()
+        if phase.rare_share:
+            self.look_for_rare()
+            assert self._rarity is not None
+            found += windows.emphasis(phase.rare_share, rarity_of_windows(windows, self._rarity))
+        if phase.event_share:
+            found += windows.emphasis(phase.event_share, windows.eventful())
+        return found
+
+    def batches(
+        self, phase: Phase, first_step: int, *, rank: int, world_size: int, threads: int
+    ) -> Generator[WindowBatch]:
+        """Yield this process's share of the batches of steps first_step, first_step + 1, … for ever."""
+        size = phase.batch_size // world_size
+        windows, seed = self.windows(phase), self.recipe.seed
+        batches = stream(
+            windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
+            ahead=threads + 1, emphases=self.emphases(windows, phase),
+        )  # fmt: skip
+        yield from batches
+
+    def held_out(self) -> tuple[WindowBatch, tuple[int, ...]]:
+        """Return the held-out windows and the horizons that fit into the test episodes; both follow from the seed."""
+        windows, horizons = self.test_windows()
+        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
+        return windows.batch(numbers), horizons
+
+    def test_windows(self) -> tuple[Windows, tuple[int, ...]]:
+        """Return all windows of the test episodes, and the horizons that fit into them."""
+        longest = max(entry.frames for entry in self.test.entries)
+        context = max(HELD_OUT_CONTEXT, self.recipe.predictor.context)
+        horizons = tuple(h for h in self.recipe.horizons if context + h <= longest)
+        if not horizons:
+            context = self.recipe.predictor.context
+            horizons = (min(self.recipe.horizons),)
+        window = Window(context, max(horizons))
+        return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons
+
+
+def objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
+    """Return the loss of K predictions of a batch: of the frames, plus the heads' cross-entropies."""
+    loss = predictions.frame_loss
+    if loss is None:
+        loss = squared_error_loss(predictions.frames, batch.frames[:, -predictions.frames.shape[1] :])
+    if predictions.reward is None or predictions.end is None:
+        return loss
+    steps = predictions.reward.shape[1]
+    signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive
+    reward = functional.cross_entropy(predictions.reward.float().flatten(0, 1), signs.flatten())
+    end = functional.binary_cross_entropy_with_logits(predictions.end.float(), batch.ends[:, -steps:].float())
+    return loss + outcome_weight * (reward + end)

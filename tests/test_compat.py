@@ -1,0 +1,21 @@
+"""Files of version 0.1.0: every name that has changed since is read by its new name."""
+
+from __future__ import annotations
+
+from acvp.compat import current_fields, current_files, current_tensors
+
+
+def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
+    old = {"recipe": {"optimiser": {"name": "adam"}, "phases": [{"licence": "MIT", "lr": 1}]}, "colours": 3}
+    new = {"recipe": {"optimizer": {"name": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
+    assert current_fields(old) == new
+    assert current_fields(new) == new
+
+
+def test_tensors_are_renamed_by_their_first_part_only() -> None:
+    assert current_tensors({"normaliser.mean": 1, "x.normaliser.": 2}) == {"normalizer.mean": 1, "x.normaliser.": 2}
+
+
+def test_files_of_a_checkpoint_are_renamed() -> None:
+    old = {"optimiser.safetensors": b"1", "state.json": b"2"}
+    assert current_files(old) == {"optimizer.safetensors": b"1", "state.json": b"2"}
