@@ -8,10 +8,24 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 LAYERS = [
-    {"errors", "compat", "durable", "seeding", "runs", "checkpoint", "exits", "console", "options", "video"},
+    {
+        "errors",
+        "compat",
+        "durable",
+        "seeding",
+        "runs",
+        "checkpoint",
+        "exits",
+        "console",
+        "options",
+        "video",
+        "figures",
+        "bootstrap",
+    },
     {"envs"},
     {"data", "models"},
     {"pixel"},
+    {"loaded"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},

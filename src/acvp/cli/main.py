@@ -208,8 +208,9 @@ def _looking_ahead() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 def run_evaluate(config: EvaluateConfig) -> int:
     """acvp evaluate."""
     import acvp
-    from acvp.evaluation.run import default_out, evaluate_runs
+    from acvp.evaluation.run import evaluate_runs
     from acvp.evaluation.tables import horizon_tables
+    from acvp.runs import default_out
 
     with _looking_ahead() as stage:
         body = evaluate_runs(config, acvp.load, stage)
@@ -223,8 +224,8 @@ def run_counterfactual(config: CounterfactualConfig) -> int:
     """acvp counterfactual."""
     import acvp
     from acvp.evaluation.counterfactual import counterfactual_runs
-    from acvp.evaluation.run import default_out
     from acvp.evaluation.tables import counterfactual_table
+    from acvp.runs import default_out
 
     with _looking_ahead() as stage:
         body = counterfactual_runs(config, acvp.load, stage)
