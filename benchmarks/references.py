@@ -1,8 +1,8 @@
 """python -m benchmarks.references: what every published score has to beat, played in the very episodes of that score.
 
 Plays the best constant action and random play beside results/agents.json, results/control, results/learning and
-results/imagined, adds them to those files with their own provenance, and draws the figures and the agents' cards again. The scores that were
-measured before are not touched.
+results/imagined, adds them to those files with their own provenance, and draws the figures and the agents' cards
+again. The scores that were measured before are not touched.
 """
 
 from __future__ import annotations
