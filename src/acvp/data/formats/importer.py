@@ -167,7 +167,7 @@ def take_in(
             else:
                 writer.add(_record(recorder, play, source.frame_shape, advance))
         writer.rewrite_index()
-    return EpisodeStore.open(out)
+    return EpisodeStore(out)
 
 
 def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:
