@@ -66,7 +66,7 @@ JUDGING = (
         "data/objects.py",
         "(position[axis] + 0.5) * self._scale[axis]",
         "position[axis] * self._scale[axis]",
-        "data/test_objects.py::test_the_object_is_in_the_middle_of_its_patch",
+        "evaluation/test_objects.py::test_the_object_is_in_the_middle_of_its_patch",
     ),
     Mutant(
         "resampled episodes are divided by all windows",
