@@ -41,7 +41,7 @@ class ArtifactError(UserError):
 
 @dataclass(frozen=True)
 class Kind:
-    """What tells one kind of artifact from another."""
+    """A kind of artifact, and how its config.json is recognized."""
 
     name: str
     """With its article, for messages: `a predictor`."""
@@ -57,7 +57,7 @@ def to_files(
     """Return the files of an artifact by name; `about` is a dataclass or None, `half` stores the weights in 16 bits."""
     tensors = network.state_dict()
     if half:
-        tensors = {name: each.half() if each.dtype == torch.float32 else each for name, each in tensors.items()}
+        tensors = {name: t.half() if t.dtype == torch.float32 else t for name, t in tensors.items()}
     weights = to_bytes(tensors)
     body = {
         "format": kind.format,
