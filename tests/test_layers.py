@@ -7,21 +7,11 @@ import acvp
 
 SOURCE = Path(acvp.__file__).parent
 
+FOUNDATION = (
+    "errors compat durable seeding runs checkpoint exits console options video artifacts harness figures bootstrap"
+)
 LAYERS = [
-    {
-        "errors",
-        "compat",
-        "durable",
-        "seeding",
-        "runs",
-        "checkpoint",
-        "exits",
-        "console",
-        "options",
-        "video",
-        "figures",
-        "bootstrap",
-    },
+    set(FOUNDATION.split()),
     {"envs"},
     {"data", "models"},
     {"pixel"},
