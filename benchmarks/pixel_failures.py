@@ -24,7 +24,7 @@ from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window
-from acvp.evaluation.windows import TrueWindows, choose_places
+from acvp.evaluation.windows import TrueWindows, choose_windows
 from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
@@ -91,20 +91,20 @@ def main(config: FailuresConfig) -> None:
 @torch.inference_mode()
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
-    subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
+    model = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
-    context, last = subject.predictor.context, max(SHOWN)
-    places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")
+    context, last = model.predictor.context, max(SHOWN)
+    starts = choose_windows(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
-        for first in range(0, len(places), config.batch_size):
-            window = TrueWindows(store, places[first : first + config.batch_size], subject.view)
+        for first in range(0, len(starts), config.batch_size):
+            window = TrueWindows(store, starts[first : first + config.batch_size], model.view)
             frames, actions = window.frames(0, context + last), window.actions(0, context + last - 1)
-            walk = enumerate(subject.look_ahead(frames[:, :context], actions), 1)
-            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in walk if k in SHOWN]
+            rollout = enumerate(model.look_ahead(frames[:, :context], actions), 1)
+            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in rollout if k in SHOWN]
             predicted.append(np.stack(kept, 1))
             truth.append(frames[:, [context + step - 1 for step in SHOWN]])
-            show(min(first + config.batch_size, len(places)), len(places))
+            show(min(first + config.batch_size, len(starts)), len(starts))
     return Futures(truth=np.concatenate(truth), predicted=np.concatenate(predicted))
 
 

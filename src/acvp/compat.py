@@ -12,6 +12,7 @@ Value = TypeVar("Value")
 
 FIELDS = {
     "centred": "centered",
+    "films": "clips",
     "licence": "license",
     "optimiser": "optimizer",
     "quantised": "quantized",

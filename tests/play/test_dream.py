@@ -8,7 +8,7 @@ import torch
 
 from acvp.play.imagined import Dreamer
 from acvp.play.rewind import Meters
-from tests.evaluation.predictors import as_subject
+from tests.evaluation.predictors import as_model
 from tests.play.dreamers import NOOP, network
 
 
@@ -20,7 +20,7 @@ def test_the_likeliest_sign_is_the_imagined_reward(kind: int, sign: int) -> None
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.bias"))
     predictor.get_parameter("heads.reward.bias").data[kind] = 3.0
     predictor.get_parameter("heads.end.bias").data[0] = 1.5
-    dreamer = Dreamer(as_subject("net", predictor))
+    dreamer = Dreamer(as_model("net", predictor))
     frames = [np.zeros((24, 24, 3), np.uint8)] * predictor.context
     dream = dreamer.step(dreamer.ground(frames, [NOOP] * (predictor.context - 1)), NOOP)
     assert dream.reward == sign
@@ -34,6 +34,6 @@ def test_live_metrics_by_hand() -> None:
     dream = truth.copy()
     for column, value in enumerate((92, 91, 108, 109, 0, 255)):
         dream[3, column, 1] = value
-    reading = Meters(as_subject("net", network()), (24, 24)).read(dream, truth, None)
+    reading = Meters(as_model("net", network()), (24, 24)).read(dream, truth, None)
     assert (reading.wrong, reading.pixels, reading.found) == (4, 24 * 24, None)
     assert reading.error == pytest.approx((2 * 8**2 + 2 * 9**2 + 100**2 + 155**2) / (24 * 24 * 3))

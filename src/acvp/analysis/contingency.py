@@ -39,7 +39,7 @@ class State:
 def contingency_maps(study: Study, progress: Progress) -> Part:
     """Compare where the action tells by the predictor with where it tells by the emulator."""
     states = list(_states(study, progress))
-    asked = len(study.scenes.places)
+    asked = len(study.samples.starts)
     if not states:
         raise UserError(f"in none of {asked} states does the next frame depend on the action: try more --states")
     true, predicted = [state.true for state in states], [state.predicted for state in states]
@@ -78,9 +78,9 @@ def spread(frames: torch.Tensor) -> NDArray[np.float64]:
 
 def _every_action(study: Study, number: int) -> torch.Tensor:
     """Return the predicted next frame of a scene under every action, (A, C, h, w), in clamped pixel values."""
-    predictor, scenes, device = study.subject.predictor, study.scenes, study.subject.device
-    given = torch.from_numpy(scenes.given[number : number + 1]).to(device)
-    between = torch.from_numpy(scenes.actions[number : number + 1, :-1]).to(device)
+    predictor, samples, device = study.model.predictor, study.samples, study.model.device
+    given = torch.from_numpy(samples.given[number : number + 1]).to(device)
+    between = torch.from_numpy(samples.actions[number : number + 1, :-1]).to(device)
     state = predictor.observe(predictor.normalizer.to_float(given), between)
     return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
 
@@ -112,13 +112,13 @@ def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figur
     panels = {
         f"true, mean of {len(states)} states": np.mean([state.true for state in states], 0),
         "predicted, mean": np.mean([state.predicted for state in states], 0),
-        f"true, {study.title(study.scenes.places[one.number])}": one.true,
+        f"true, {study.title(study.samples.starts[one.number])}": one.true,
         "predicted, the same state": one.predicted,
     }
     text = (
-        f"Contingency: {FORMULA}, of {study.subject.name} and of the emulator ({study.store.info.env_id}); each map is "
+        f"Contingency: {FORMULA}, of {study.model.name} and of the emulator ({study.store.info.env_id}); each map is "
         "scaled to its own greatest value, opacity by its root. Correlation over pixels: mean maps "
         f"{agree['mean_maps']:.2f}; state by state {agree['by_state']:.2f} (the mean true map of the other states: "
         f"{agree['by_state_of_mean_map']:.2f})."
     )
-    return contingency_figure(study.scenes.now[one.number], panels, text)
+    return contingency_figure(study.samples.now[one.number], panels, text)

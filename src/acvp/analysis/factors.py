@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.analysis.figures import grid
-from acvp.analysis.samples import Part, Scenes, Study, object_regions, predict_next, read_scenes
-from acvp.bootstrap import Bootstrap, Curve, Tally
+from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
+from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
@@ -169,31 +169,31 @@ class Explained:
     """How many pixels changed in each of REGIONS."""
 
 
-def explain(predictions: dict[str, Tensor], scenes: Scenes, regions: Mask, *, episodes: int, seed: int) -> Explained:
+def explain(predictions: dict[str, Tensor], samples: Samples, regions: Mask, *, episodes: int, seed: int) -> Explained:
     """Return how much of the change in the object's regions (S, h, w), and elsewhere, predictions (S, C, h, w) explain.
 
     1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all scenes in which the true next frame x' differs from the last
     frame x.
     """
-    changed = scenes.changed()
+    changed = samples.changed()
     parts = torch.from_numpy(np.stack((changed & regions, changed & ~regions), 1))  # (S, 2, h, w)
-    truth = as_pixels(scenes.after)
-    numbers = np.array([place.episode for place in scenes.places])
+    truth = as_pixels(samples.after)
+    numbers = np.array([start.episode for start in samples.starts])
 
-    def tally(frames: Tensor) -> Tally:
+    def accumulator(frames: Tensor) -> Accumulator:
         squared = (frames - truth).square().sum(1, keepdim=True)  # (S, 1, h, w)
         sums = (squared * parts).flatten(2).sum(2, dtype=torch.float64).numpy()  # (S, 2)
-        result = Tally(episodes, len(REGIONS))
+        result = Accumulator(episodes, len(REGIONS))
         for region in range(len(REGIONS)):
             result.add(region, numbers, sums[:, region])
         return result
 
-    nothing = tally(as_pixels(scenes.now))
+    nothing = accumulator(as_pixels(samples.now))
     used = np.flatnonzero(nothing.counts.any(1))
     bootstrap = Bootstrap(len(used), seed=seed)
     by_name = {}
     for name, frames in predictions.items():
-        left = bootstrap.ratio(tally(frames).of(used), nothing.of(used))
+        left = bootstrap.ratio(accumulator(frames).of(used), nothing.of(used))
         by_name[name] = Curve(1 - left.mean, 1 - left.high, 1 - left.low)
     return Explained(by_name, tuple(parts.sum((0, 2, 3)).tolist()))
 
@@ -211,30 +211,30 @@ FORMULA = (
 
 def controlled(study: Study, progress: Progress) -> Part:
     """Predict with the factors of high variance alone and with the others alone."""
-    factors = all_factors(study.subject.predictor)
+    factors = all_factors(study.model.predictor)
     high = high_variance(factors, study.config.variance_share)
-    scenes, regions = study.scenes, _regions(study)
-    shown = read_scenes(study.store, study.examples, study.subject.view, study.subject.predictor.context)
+    samples, regions = study.samples, _regions(study)
+    shown = read_samples(study.store, study.examples, study.model.view, study.model.predictor.context)
     predictions: dict[str, Tensor] = {}
     pictures: dict[str, Tensor] = {}
     variants = _variants(study, high)
     for done, (name, make) in enumerate(variants.items()):
         progress(done, len(variants))
-        subject = replace(study.subject, predictor=make(study.subject.predictor))
+        model = replace(study.model, predictor=make(study.model.predictor))
         if regions is not None:
-            predictions[name] = predict_next(subject, scenes)
+            predictions[name] = predict_next(model, samples)
         if name in (PREDICTION, ACTION, NON_ACTION):
-            pictures[name] = predict_next(subject, shown)
+            pictures[name] = predict_next(model, shown)
     body = {
         "factors": len(factors),
         "share_of_factors": float(high.mean()),
-        "share_of_factors_untrained": untrained_share(study.subject.predictor, study.config.variance_share),
+        "share_of_factors_untrained": untrained_share(study.model.predictor, study.config.variance_share),
         "share_of_variance": float(factors[high].var(1).sum() / factors.var(1).sum()),
         "variance_curve": numbers(variance_curve(factors)),
     }
     if regions is not None:
         body |= _explained(study, predictions, regions)
-    return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
+    return Part(body, {"controlled-examples.png": _example_grid(study, shown, pictures)})
 
 
 def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predictor]]:
@@ -242,7 +242,7 @@ def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predi
     random = generator("random factors", study.config.seed).permutation(high)
     kept = {ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
     variants = {name: partial(with_only, kept=mask) for name, mask in kept.items()}
-    if any(layer.gates for layer in action_layers(study.subject.predictor)):
+    if any(layer.gates for layer in action_layers(study.model.predictor)):
         variants |= {ACTION_HELD: partial(with_only, kept=~high, hold=True)}
         variants |= {NON_ACTION_HELD: partial(with_only, kept=high, hold=True)}
     return {PREDICTION: lambda predictor: predictor} | variants
@@ -255,17 +255,17 @@ def _regions(study: Study) -> Mask | None:
     except UserError as error:
         study.left_out["explained change"] = str(error)
         return None
-    return object_regions(positions, study.subject.predictor.config.frame, study.store.info.frame_shape)
+    return object_regions(positions, study.model.predictor.config.frame, study.store.info.frame_shape)
 
 
 def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> dict[str, Any]:
-    scenes = study.scenes
-    mean = study.subject.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
-    everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
-    found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
+    samples = study.samples
+    mean = study.model.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
+    everything = predictions | {MEAN_FRAME: mean.expand(len(samples.starts), -1, -1, -1)}
+    found = explain(everything, samples, regions, episodes=len(study.store), seed=study.config.seed)
     return {
         "formula": FORMULA,
-        "states": len(scenes.places),
+        "states": len(samples.starts),
         "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
         "explained": {
             name: {part: numbers(values) for part, values in curve._asdict().items()}
@@ -274,11 +274,11 @@ def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> d
     }
 
 
-def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
+def _example_grid(study: Study, shown: Samples, pictures: dict[str, Tensor]) -> bytes:
     """Return figure 8: a row for each scene."""
     frames = [to_frames(each) for each in pictures.values()]
     rows = []
-    for scene, place in enumerate(shown.places):
-        name = f"{study.title(place)}, {study.actions[shown.actions[scene, -1]]}".replace(", ", "\n")
-        rows.append((name, [shown.now[scene], shown.after[scene], *(each[scene] for each in frames)]))
+    for sample, start in enumerate(shown.starts):
+        name = f"{study.title(start)}, {study.actions[shown.actions[sample, -1]]}".replace(", ", "\n")
+        rows.append((name, [shown.now[sample], shown.after[sample], *(each[sample] for each in frames)]))
     return grid(["last frame", "true next frame", *pictures], rows)

@@ -39,19 +39,19 @@ FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
 def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
-    subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
-    check_alike(subjects, part.store)
-    study = open_study(subjects[0], part.store, config, stage("playing again"))
+    models, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
+    check_alike(models, part.store)
+    study = open_study(models[0], part.store, config, stage("playing again"))
     info = part.store.info
     body: dict[str, Any] = {
-        "run": study.subject.name,
+        "run": study.model.name,
         "game": info.env_id,
-        "view": study.subject.view.name,
+        "view": study.model.view.name,
         "actions": list(info.action_meanings),
         "data": str(part.store.path),
         "store_digest": part.store.digest,
         "test_part": part.how,
-        "episodes": len({place.episode for place in study.scenes.places}),
+        "episodes": len({start.episode for start in study.samples.starts}),
         "left_out": study.left_out,
     }
     body |= few_episodes(body["episodes"])
@@ -73,7 +73,7 @@ def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[
     found: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     options = {name: getattr(study.config, name) for name in DECISIVE}
-    shared = identity([study.subject], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
+    shared = identity([study.model], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
     for name, make in PARTS.items():
         title = name.replace("_", " ")
 
@@ -88,5 +88,5 @@ def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[
         except UserError as error:
             study.left_out[title] = str(error)
     if not found:
-        raise UserError(f"{study.subject.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
+        raise UserError(f"{study.model.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
     return found, files

@@ -28,7 +28,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.data.windows import Window
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place, TrueWindows, choose_places
+from acvp.evaluation.windows import TrueWindows, WindowStart, choose_windows
 from acvp.loaded import LoadedModel
 
 BATCH = 16
@@ -36,10 +36,10 @@ BATCH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenes:
+class Samples:
     """What the store tells about some moments."""
 
-    places: list[Place]
+    starts: list[WindowStart]
     """Where the given frames begin."""
     given: NDArray[np.uint8]
     """(S, T, h, w, C)"""
@@ -59,20 +59,20 @@ class Scenes:
         return changed
 
 
-def read_scenes(store: EpisodeStore, places: list[Place], view: View, context: int) -> Scenes:
+def read_samples(store: EpisodeStore, starts: list[WindowStart], view: View, context: int) -> Samples:
     """Return the scenes whose first given frame is at each place."""
-    windows = TrueWindows(store, places, view)
+    windows = TrueWindows(store, starts, view)
     frames = windows.frames(0, context + 1)
-    return Scenes(
-        places=places, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
+    return Samples(
+        starts=starts, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
     )
 
 
 @torch.inference_mode()
-def predict_next(subject: LoadedModel, scenes: Scenes) -> Tensor:
+def predict_next(model: LoadedModel, samples: Samples) -> Tensor:
     """Return the predicted next frames (S, C, h, w), in pixel values clamped to 0..255."""
-    rows = range(0, len(scenes.places), BATCH)
-    parts = [subject.look_ahead(scenes.given[i : i + BATCH], scenes.actions[i : i + BATCH]) for i in rows]
+    rows = range(0, len(samples.starts), BATCH)
+    parts = [model.look_ahead(samples.given[i : i + BATCH], samples.actions[i : i + BATCH]) for i in rows]
     return torch.cat([next(part) for part in parts])
 
 
@@ -110,13 +110,13 @@ class Emulated:
     """The next frame under every action, (S, A, h, w, C); None where the game cannot save its state."""
 
 
-def emulate(store: EpisodeStore, places: list[Place], view: View, context: int, progress: Progress) -> Emulated:
+def emulate(store: EpisodeStore, starts: list[WindowStart], view: View, context: int, progress: Progress) -> Emulated:
     """Play the episodes of the places again, and look around at the last given frame of each."""
     wanted: dict[int, dict[int, int]] = {}
-    for number, (episode, start) in enumerate(places):
-        wanted.setdefault(episode, {})[start + context - 1] = number
-    positions = np.full((len(places), 2, 2), np.nan)
-    futures = np.zeros((len(places), store.action_count, *view.shape(store.info.frame_shape)), np.uint8)
+    for number, (episode, frame) in enumerate(starts):
+        wanted.setdefault(episode, {})[frame + context - 1] = number
+    positions = np.full((len(starts), 2, 2), np.nan)
+    futures = np.zeros((len(starts), store.action_count, *view.shape(store.info.frame_shape)), np.uint8)
     with replay_game(store) as game:
         for done, (episode, numbers) in enumerate(wanted.items()):
             progress(done, len(wanted))
@@ -160,14 +160,14 @@ class Part(NamedTuple):
 class Study:
     """One predictor on the episodes of a store."""
 
-    subject: LoadedModel
+    model: LoadedModel
     store: EpisodeStore
     config: AnalyzeConfig
-    scenes: Scenes
+    samples: Samples
     """The moments to measure on."""
     emulated: Emulated | str
     """What the emulator says of them, or why it cannot."""
-    examples: list[Place]
+    examples: list[WindowStart]
     """Of the moments to picture."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
@@ -192,33 +192,33 @@ class Study:
             raise UserError(self.emulated)
         return self.emulated
 
-    def title(self, place: Place) -> str:
+    def title(self, start: WindowStart) -> str:
         """Return what a moment is called: its episode and the last frame given."""
-        last = place.start + self.subject.predictor.context - 1
-        return f"episode {self.store.entries[place.episode].number}, frame {last}"
+        last = start.frame + self.model.predictor.context - 1
+        return f"episode {self.store.entries[start.episode].number}, frame {last}"
 
 
-def open_study(subject: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
+def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
     """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
-    window = Window(subject.predictor.context, config.steps)
-    named = [place_of(store, moment, window) for moment in config.moments()]
-    places = choose_places(store, window, config.states, seed=config.seed, option="steps")
-    scenes = read_scenes(store, places, subject.view, window.context)
+    window = Window(model.predictor.context, config.steps)
+    named = [start_of(store, moment, window) for moment in config.moments()]
+    starts = choose_windows(store, window, config.states, seed=config.seed, option="steps")
+    samples = read_samples(store, starts, model.view, window.context)
     emulated: Emulated | str
     try:
-        emulated = emulate(store, places, subject.view, window.context, progress)
+        emulated = emulate(store, starts, model.view, window.context, progress)
     except UserError as error:
         emulated = str(error)
-    examples = named or [places[i] for i in telling(scenes, emulated, config.examples)]
-    return Study(subject=subject, store=store, config=config, scenes=scenes, emulated=emulated, examples=examples)
+    examples = named or [starts[i] for i in informative(samples, emulated, config.examples)]
+    return Study(model=model, store=store, config=config, samples=samples, emulated=emulated, examples=examples)
 
 
-def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
+def informative(samples: Samples, emulated: Emulated | str, count: int) -> list[int]:
     """Return the numbers of `count` scenes, one from each part of all, in which the action taken tells most.
 
     That is where most pixels both change with the step taken and depend on the action, if that is known.
     """
-    pixels = scenes.changed()
+    pixels = samples.changed()
     if isinstance(emulated, Emulated) and emulated.futures is not None:
         pixels = pixels & (emulated.futures != emulated.futures[:, :1]).any((1, 4))
     weights = pixels.sum((1, 2))
@@ -226,7 +226,7 @@ def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
     return [int(part[weights[part].argmax()]) for part in parts]
 
 
-def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
+def start_of(store: EpisodeStore, moment: At, window: Window) -> WindowStart:
     """Return where the given frames of a moment begin; refuse one that the store lacks."""
     numbers = [entry.number for entry in store.entries]
     if moment.episode not in numbers:
@@ -239,4 +239,4 @@ def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
             f"--at {moment.episode}:{moment.frame}: in this episode frames {first} to {last} have {window.context} "
             f"frames to give and {window.horizon} to come"
         )
-    return Place(position, moment.frame - first)
+    return WindowStart(position, moment.frame - first)

@@ -1,6 +1,7 @@
-"""Where to look ahead from: windows of the test episodes, drawn once by seed, without replacement, evenly spread.
+"""Windows of the test episodes: which episodes no run was trained on, where windows start, and their true frames.
 
-True frames and actions of a batch of windows, decoded a few steps at a time.
+Windows are drawn once by seed, without replacement, evenly spread over the episodes. Their frames are decoded a few
+steps at a time.
 
 Shapes: B windows, n frames asked for, h height, w width and C channels of the view.
 """
@@ -25,21 +26,21 @@ from acvp.runs import RunFolder
 from acvp.seeding import generator
 
 
-class Place(NamedTuple):
-    """A window of a store."""
+class WindowStart(NamedTuple):
+    """Where a window begins."""
 
     episode: int
     """Position of the episode in the store."""
-    start: int
-    """Its first frame."""
+    frame: int
+    """Number of its first frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a run says about its training data."""
+    """The training data of a run."""
 
     digest: str
-    """Of the store."""
+    """Of the dataset."""
     held_out: tuple[int, ...]
     """Positions of the episodes it was not trained on."""
 
@@ -97,12 +98,12 @@ def training_of(path: Path) -> Trained | None:
         return None
     config = RunFolder(run).read_config()
     if not {"store", "held_out"} <= config.keys():
-        raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
+        raise UserError(f"{run}: config.json does not say which episodes were held out; train it again")
     return Trained(digest=config["store"], held_out=tuple(config["held_out"]))
 
 
-def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[Place]:
-    """Return `count` places in the order of the store, or all there are; `option` is what an error should name."""
+def choose_windows(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[WindowStart]:
+    """Return the starts of `count` windows, or of all there are, by episode; errors name the `option`."""
     legal = np.array([max(0, entry.frames - window.length + 1) for entry in store.entries], np.int64)
     if not legal.any():
         longest = max((entry.frames for entry in store.entries), default=0)
@@ -111,12 +112,12 @@ def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int,
             f"frames, and {window.context} are given first; choose at most {max(0, longest - window.context)}, or "
             "record longer episodes"
         )
-    places = []
+    starts = []
     for position, share in enumerate(_shares(legal, count, seed)):
         drawn = generator("places", seed, store.entries[position].number)
-        starts = drawn.choice(int(legal[position]), int(share), replace=False)
-        places += [Place(position, int(start)) for start in sorted(starts)]
-    return places
+        frames = drawn.choice(int(legal[position]), int(share), replace=False)
+        starts += [WindowStart(position, int(frame)) for frame in sorted(frames)]
+    return starts
 
 
 def _shares(legal: np.ndarray[tuple[int], np.dtype[np.int64]], count: int, seed: int) -> list[int]:
@@ -133,15 +134,15 @@ def _shares(legal: np.ndarray[tuple[int], np.dtype[np.int64]], count: int, seed:
 
 
 def evenly(count: int, wanted: int) -> list[int]:
-    """Return `wanted` of the numbers 0 to count - 1, evenly spaced; all where there are fewer."""
+    """Return `wanted` of the numbers 0 to count - 1, evenly spaced, or all of them."""
     wanted = min(count, wanted)
     return [i * count // wanted for i in range(wanted)]
 
 
-def batches(places: Sequence[Place], size: int) -> Iterator[Sequence[Place]]:
-    """Yield places `size` at a time."""
-    for first in range(0, len(places), size):
-        yield places[first : first + size]
+def batches(starts: Sequence[WindowStart], size: int) -> Iterator[Sequence[WindowStart]]:
+    """Yield window starts, `size` at a time."""
+    for first in range(0, len(starts), size):
+        yield starts[first : first + size]
 
 
 BLOCK = 16
@@ -151,27 +152,27 @@ Pixels = NDArray[np.uint8]
 
 
 class TrueWindows:
-    """The truth of windows side by side: frames[t], actions[t] → frames[t + 1], t from the window's first frame."""
+    """True frames and actions of windows: frames[t], actions[t] → frames[t + 1], t counted from a window's start."""
 
-    def __init__(self, store: EpisodeStore, places: Sequence[Place], view: View) -> None:
-        self.store, self.places, self.view = store, places, view
+    def __init__(self, store: EpisodeStore, starts: Sequence[WindowStart], view: View) -> None:
+        self.store, self.starts, self.view = store, starts, view
 
     def frames(self, first: int, stop: int) -> Pixels:
         """(B, n, h, w, C): frames `first` to `stop` - 1 of each window."""
-        return np.stack([self._of(place, first, stop) for place in self.places])
+        return np.stack([self._of(start, first, stop) for start in self.starts])
 
     def steps(self, first: int, count: int) -> Iterator[Pixels]:
-        """Yield `count` times the frames (B, h, w, C) of one moment, beginning with `first`."""
+        """Yield the frames (B, h, w, C) of `count` steps, one step at a time, from `first` on."""
         for start in range(first, first + count, BLOCK):
             block = self.frames(start, min(start + BLOCK, first + count))
             yield from block.swapaxes(0, 1)
 
     def actions(self, first: int, stop: int) -> NDArray[np.int64]:
         """(B, n): actions `first` to `stop` - 1 of each window."""
-        rows = [self.store[e].actions[start + first : start + stop] for e, start in self.places]
+        rows = [self.store[e].actions[frame + first : frame + stop] for e, frame in self.starts]
         return np.stack(rows).astype(np.int64)
 
-    def _of(self, place: Place, first: int, stop: int) -> Pixels:
-        episode = self.store[place.episode]
-        stored = episode.stored(place.start + first, place.start + stop)
+    def _of(self, start: WindowStart, first: int, stop: int) -> Pixels:
+        episode = self.store[start.episode]
+        stored = episode.stored(start.frame + first, start.frame + stop)
         return self.view.apply(stored, episode.palette)

@@ -153,9 +153,9 @@ def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
 
 
 def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
-    films = body.get("films", [])
-    if films:
-        yield markup.section("videos", "Videos", *(_film(sources.folder, film) for film in films))
+    clips = body.get("clips", [])
+    if clips:
+        yield markup.section("videos", "Videos", *(_video(sources.folder, clip) for clip in clips))
     curves = [
         markup.figure(_themed(lambda colors, m=metric: curve_figure(body, m, colors), body["metrics"][metric]["title"]))
         for metric in ordered_metrics(body)
@@ -164,28 +164,28 @@ def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
     notes += [markup.text(f"Note: {body['note']}.", "note")] if "note" in body else []
     yield markup.section("curves", "Looking ahead", *notes, f'<div class="grid">{"".join(curves)}</div>')
     yield markup.section("tables", "Tables", *(markup.table(each) for each in horizon_tables(body, bands=True)))
-    if films:
-        yield markup.section("strips", "Film strips", *(_strips(sources.folder, film) for film in films))
+    if clips:
+        yield markup.section("strips", "Strips", *(_strips(sources.folder, clip) for clip in clips))
 
 
-def _film(folder: Path, film: dict[str, str]) -> str:
+def _video(folder: Path, clip: dict[str, str]) -> str:
     caption = (
-        f"{film['title']}: truth, then prediction and difference of each run; the border is green while real frames "
+        f"{clip['title']}: truth, then prediction and difference of each run; the border is green while real frames "
         "are given and orange once the run is on its own."
     )
-    if "mp4" in film and (data := read_media(folder, film["mp4"])) is not None:
-        return markup.figure(markup.video(data, film["title"]), caption, "wide")
-    if "gif" in film and (data := read_media(folder, film["gif"])) is not None:
-        return markup.figure(markup.image(data, "gif", film["title"]), caption, "wide")
-    return markup.text(f"{film['title']}: its video is no longer in {folder}", "note")
+    if "mp4" in clip and (data := read_media(folder, clip["mp4"])) is not None:
+        return markup.figure(markup.video(data, clip["title"]), caption, "wide")
+    if "gif" in clip and (data := read_media(folder, clip["gif"])) is not None:
+        return markup.figure(markup.image(data, "gif", clip["title"]), caption, "wide")
+    return markup.text(f"{clip['title']}: its video is no longer in {folder}", "note")
 
 
-def _strips(folder: Path, film: dict[str, str]) -> str:
+def _strips(folder: Path, clip: dict[str, str]) -> str:
     parts = []
     for kind, what in (("crop", "a part of the frame, enlarged"), ("strip", "the controlled object is boxed")):
-        if kind in film and (data := read_media(folder, film[kind])) is not None:
-            picture = markup.image(data, "png", f"{film['title']}, {what}", "pixels")
-            parts.append(markup.figure(picture, f"{film['title']}: {what}", "strip"))
+        if kind in clip and (data := read_media(folder, clip[kind])) is not None:
+            picture = markup.image(data, "png", f"{clip['title']}, {what}", "pixels")
+            parts.append(markup.figure(picture, f"{clip['title']}: {what}", "strip"))
     return "\n".join(parts)
 
 
