@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from acvp.cli.main import RUN, main
+from acvp.cli.main import SUMMARIES, load_verb, main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.formats import export_store, import_store
 from acvp.data.recording import EpisodeRecorder
@@ -47,7 +47,7 @@ def numbers(hint: Any) -> set[type]:
 
 def options() -> Iterator[tuple[type[Any], str, bool, Any]]:
     """Every numeric option of every verb with every value that it should not take: class, name, is a tuple, value."""
-    for verb in RUN:
+    for verb in (load_verb(name).options for name in SUMMARIES):
         hints = get_type_hints(verb, include_extras=True)
         for field in fields(verb):
             kinds = numbers(hints[field.name])
