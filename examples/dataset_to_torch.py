@@ -13,7 +13,7 @@ from acvp.data.windows import Window, Windows, stream
 
 
 def main(data: Path = Path("data/freeway"), steps: int = 1000, batch_size: int = 32) -> float:
-    train, _ = split(acvp.EpisodeStore.open(data), test_fraction=0.1)
+    train, _ = split(acvp.EpisodeStore(data), test_fraction=0.1)
     windows = Windows(train, Window(context=4, horizon=1), GRAY_84)
     network = nn.Sequential(nn.Conv2d(4, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 1, 5, padding=2))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)

@@ -77,7 +77,7 @@ def train(
         seed=seed,
         **options,
     )
-    store = EpisodeStore.open(config.data)
+    store = EpisodeStore(config.data)
     result = fit(config, store, make_recipe(config, store), Console(quiet=True) if quiet else err)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
