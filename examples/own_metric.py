@@ -1,22 +1,18 @@
-"""A metric of your own: how far the brightness of a prediction is from that of the true frame.
+"""Your own metric: register a function, evaluate a run with it, read its curve.
 
-    python examples/own_metric.py
+The metric is in evaluation.json, in the tables, in plots/ with its formula as caption, and in the report. On the
+command line, name the module that registers it:
 
-records a toy game, trains a small network for a moment, and evaluates it with the metric below. With your own runs:
+    PYTHONPATH=examples acvp evaluate --runs runs/toy --data data/toy --import own_metric
 
-    PYTHONPATH=examples acvp evaluate --runs RUN --data DATASET --import own_metric
-
-The metric is in evaluation.json, in the tables, in plots/ and in the report. A package can register its metrics without
---import: name its module in the entry point group `acvp.metrics`.
+A package does without --import if it names its module in the entry point group `acvp.metrics`.
 """
 
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 from torch import Tensor
 
+import acvp
 from acvp.evaluation.metrics import register
 
 
@@ -29,23 +25,17 @@ from acvp.evaluation.metrics import register
     floor=0.0,
 )
 def brightness(predicted: Tensor, truth: Tensor) -> Tensor:
-    """Return one number for each of the frames (B, C, H, W), which are in pixel values 0..255."""
+    """Return one number for each frame; both tensors are (B, C, H, W) in pixel values 0..255."""
     return (predicted.mean((1, 2, 3)) - truth.mean((1, 2, 3))).abs()
 
 
-def acvp(*words: str, folder: Path) -> None:
-    """Run the command line in a folder, with this file as a module that can be imported."""
-    subprocess.run([sys.executable, "-m", "acvp", *words], cwd=folder, env=ENVIRONMENT, check=True)
+def main(folder: Path = Path("own-metric"), frames: int = 20_000, preset: str = "cpu") -> dict[str, list[float]]:
+    acvp.collect("toy", folder / "data", frames=frames, max_steps=100)
+    acvp.train(folder / "data", folder / "run", model="mlp", preset=preset)
+    results = acvp.evaluate(folder / "run", folder / "data", horizon=10, windows=20, videos=0)
+    return {name: curves["brightness"]["mean"] for name, curves in results["curves"].items()}  # by steps ahead
 
 
 if __name__ == "__main__":
-    import os
-
-    ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        acvp("collect", "--env-id", "acvp/Toy-v0", "--frames", "300", "--max-steps", "60", "--out", "toy", folder=work)
-        acvp("train", "--data", "toy", "--model", "mlp", "--preset", "smoke", "--run", "run", folder=work)
-        options = ["--horizon", "5", "--windows", "8", "--videos", "0", "--import", "own_metric"]
-        acvp("evaluate", "--runs", "run", "--data", "toy", *options, folder=work)
-        print(sorted(path.name for path in (work / "run" / "plots").glob("brightness.*")))
+    for name, curve in main().items():
+        print(name, curve)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import acvp
+from acvp.evaluation import metrics
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 LONGEST = 60
@@ -40,10 +41,18 @@ def hub_folder(folder: Path) -> None:
     assert {file.name for file in (folder / "shared").iterdir()} == {"config.json", "model.safetensors", "README.md"}
 
 
+def own_metric(folder: Path) -> None:
+    curves = run("own_metric", folder=folder, frames=600, preset="smoke")
+    assert curves.keys() == {"run", "copy-last-frame", "mean-frame"}
+    assert all(0 <= value < 255 for curve in curves.values() for value in curve)
+    assert (folder / "run" / "plots" / "brightness.png").exists()
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "own_game": own_game,
     "dataset_to_torch": dataset_to_torch,
     "hub_folder": hub_folder,
+    "own_metric": own_metric,
 }
 """Runs each example in a folder, and checks what it returns."""
 
@@ -61,4 +70,5 @@ def test_examples_are_short(file: Path) -> None:
 @pytest.mark.parametrize("name", CHECKS)
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(metrics, "METRICS", metrics.METRICS.copy())
     CHECKS[name](tmp_path)

@@ -82,7 +82,7 @@ class Bootstrap:
 
     def ratio(self, above: Accumulator, below: Accumulator) -> Curve:
         """Return the ratio of two means."""
-        over, under = (_means(each.sums, each.counts, self.weights) for each in (above, below))
+        over, under = (_means(part.sums, part.counts, self.weights) for part in (above, below))
         return self._curve(_divide(over[0], under[0]), _divide(over[1], under[1]))
 
     def total(self, accumulator: Accumulator) -> Curve:

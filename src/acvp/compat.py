@@ -12,7 +12,10 @@ Value = TypeVar("Value")
 
 FIELDS = {
     "centred": "centered",
+    "end": "termination",
+    "ends": "terminates",
     "films": "clips",
+    "goes on": "continues",
     "licence": "license",
     "optimiser": "optimizer",
     "quantised": "quantized",

@@ -67,7 +67,7 @@ def test_factors_that_never_vary() -> None:
         high_variance(np.ones((3, 4)), 0.7)
 
 
-def test_a_scene_is_the_play_as_stored(toy: EpisodeStore, samples: Samples) -> None:
+def test_a_sample_is_the_episode_as_stored(toy: EpisodeStore, samples: Samples) -> None:
     episode = toy[1]
     frames = episode.frames(7, 10)
     assert np.array_equal(samples.given[4], frames[:2])

@@ -103,7 +103,7 @@ def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: LoadedMod
     assert np.array_equal(study.positions[:, 1], player)
 
 
-def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_examples_are_informative_samples(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy, examples=2)
     assert len(study.examples) == 2
     for start in study.examples:
@@ -111,7 +111,7 @@ def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracl
         assert (futures != futures[:1]).any()
 
 
-def test_named_moments(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_frames_named_by_at(toy: EpisodeStore, oracle: LoadedModel) -> None:
     number = toy.entries[2].number
     study = study_of(oracle, toy, at=(f"{number}:15",))
     assert [study.title(start) for start in study.examples] == [f"episode {number}, frame 15"]
@@ -124,12 +124,12 @@ def test_named_moments(toy: EpisodeStore, oracle: LoadedModel) -> None:
     ("at", "told"),
     [("x", "write EPISODE:FRAME"), ("99:15", "the test episodes of"), ("0:3", "frames 9 to"), ("0:9999", "to come")],
 )
-def test_moments_that_are_not_there(toy: EpisodeStore, oracle: LoadedModel, at: str, told: str) -> None:
+def test_named_frames_that_are_not_there(toy: EpisodeStore, oracle: LoadedModel, at: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         study_of(oracle, toy, at=(at,))
 
 
-def test_the_part_that_tells() -> None:
+def test_the_informative_region() -> None:
     futures = np.zeros((3, 2, 100, 80, 1), np.uint8)
     assert informative_region(futures) == (slice(None), slice(None))
     futures[1, 1, 40:44, 70:76] = 9
@@ -167,11 +167,11 @@ def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: LoadedMo
         contingency_maps(study, quiet)
 
 
-def test_a_game_that_neither_saves_nor_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_a_game_that_neither_saves_nor_reports_positions(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy)
     positions = np.full((12, 2, 2), np.nan)
     silent = replace(study, emulated=Emulated(positions, None))
-    with pytest.raises(UserError, match="does not tell where its controlled object is"):
+    with pytest.raises(UserError, match="does not report where its controlled object is"):
         _ = silent.positions
     with pytest.raises(UserError, match="cannot save its state"):
         _ = silent.futures

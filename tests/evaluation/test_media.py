@@ -42,7 +42,7 @@ def close(pixel: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
     return bool((np.abs(pixel.astype(int) - color) <= TOLERANCE).all())
 
 
-def test_a_film_knows_its_steps(clip: Clip, toy_part: HeldOutPart) -> None:
+def test_a_clip_knows_its_steps(clip: Clip, toy_part: HeldOutPart) -> None:
     episode = toy_part.store[2]
     assert clip.steps == STEPS
     assert np.array_equal(clip.frame(1), episode.frames(25, 26)[0])
@@ -89,7 +89,7 @@ def test_gif_has_every_frame(clip: Clip) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_film_gives_the_same_files(clip: Clip) -> None:
+def test_the_same_clip_gives_the_same_files(clip: Clip) -> None:
     assert mp4(clip) == mp4(clip)
     assert strip(clip, (1, 2)) == strip(clip, (1, 2))
 

@@ -1,6 +1,6 @@
-"""Different actions (appendix D): one state, every action held for some decisions, true future and prediction.
+"""Different actions (appendix D): from one state every action is repeated for some steps, truth beside prediction.
 
-Shapes: A actions, L decisions, h height, w width and C channels of the view.
+Shapes: A actions, L steps, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from acvp.models.pixels import to_frames
 
 Pictures = NDArray[np.uint8]  # (A, L, h, w, C)
 MARGIN, LEAST = 0.06, 0.25
-"""Of the frame's sides: what a zoomed part shows around what differs, and its least size."""
+"""Margin around the pixels that differ, and least size of a zoomed region, as shares of the frame's sides."""
 
 
 def different_actions(study: Study, progress: Progress) -> Part:
-    """Picture every action's true and predicted future, whole and enlarged where the true ones differ."""
+    """Draw every action's true and predicted future, whole and enlarged where the true ones differ."""
     titles, files = [], {}
     for number, branched in enumerate(_branched(study)):
         predicted = predict_futures(study.model, branched)
@@ -36,11 +36,11 @@ def different_actions(study: Study, progress: Progress) -> Part:
         titles.append(study.title(branched.start))
     if not files:
         raise UserError(f"an action held for --steps {study.config.steps} ends the game: choose fewer steps, or --at")
-    return Part({"steps": study.config.steps, "moments": titles}, files)
+    return Part({"steps": study.config.steps, "states": titles}, files)
 
 
 def _branched(study: Study) -> Iterator[BranchedState]:
-    """Yield the true futures of the moments to picture, but for those in which an action ends the game."""
+    """Yield the states to picture with their true futures, without those in which an action ends the game."""
     plans = every_action(len(study.actions), study.config.steps)
     context = study.model.predictor.context
     for branched in branched_states(study.store, study.examples, study.model.view, context, lambda number: plans):
@@ -50,7 +50,7 @@ def _branched(study: Study) -> Iterator[BranchedState]:
 
 @torch.inference_mode()
 def predict_futures(model: LoadedModel, branched: BranchedState) -> Pictures:
-    """Return what a predictor makes of a moment's plans."""
+    """Return the predicted future of each plan of a state."""
     count = len(branched.plans)
     given = np.repeat(branched.given[None], count, 0)
     actions = np.concatenate((np.repeat(branched.between[None], count, 0), branched.plans), 1)

@@ -1,17 +1,11 @@
-"""The factors of a predictor: the one place that knows where in a network the action multiplies.
+"""The factors of a predictor, and the factor split (§4.3, figure 8): controlled and uncontrolled parts of a frame.
 
-In the paper's networks they are the rows of W^a (equation 4). In the pixel-exact network every block of the U-Net has
-a gain γ and a shift β for each channel; the rows of both are its factors, by scale.
+Factors are where in a network the action multiplies. In the paper's networks they are the rows of W^a (equation 4). In
+the pixel-exact network every block of the U-Net has a gain γ and a shift β for each channel; the rows of both are its
+factors, by scale. The split is between the factors that vary most with the action and the others: predictions with only
+one of the two sets show how much of the true change each explains.
 
-Shapes: F factors, A actions.
-
-Factors of high variance and the rest (§4.3), and how much of the true change predictions with some of them explain.
-
-Shapes: F factors, A actions, S scenes, C channels, h height, w width of the view.
-
-Controlled and uncontrolled (§4.3, figure 8): what the factors that vary with the action predict, and what the rest.
-
-Shapes: F factors, S scenes, C channels, h height, w width of the view.
+Shapes: F factors, A actions, S samples, C channels, h height, w width of the view.
 """
 
 from __future__ import annotations
@@ -67,13 +61,13 @@ class ActionLayer:
 
 def action_layers(predictor: Predictor) -> list[ActionLayer]:
     """Return the layers whose outputs are a predictor's factors; none where actions do not multiply by factors."""
-    found = []
+    layers = []
     for module in predictor.children():
         if isinstance(module, FactoredTransform):
-            found.append(ActionLayer("W^a", module.action, gates=True))
+            layers.append(ActionLayer("W^a", module.action, gates=True))
         elif isinstance(module, ActionUnet):
-            found += _unet_layers(module, 1)
-    return found
+            layers += _unet_layers(module, 1)
+    return layers
 
 
 def _unet_layers(unet: ActionUnet, scale: int) -> Iterator[ActionLayer]:
@@ -172,7 +166,7 @@ class Explained:
 def explain(predictions: dict[str, Tensor], samples: Samples, regions: Mask, *, episodes: int, seed: int) -> Explained:
     """Return how much of the change in the object's regions (S, h, w), and elsewhere, predictions (S, C, h, w) explain.
 
-    1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all scenes in which the true next frame x' differs from the last
+    1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all samples in which the true next frame x' differs from the last
     frame x.
     """
     changed = samples.changed()
@@ -180,7 +174,7 @@ def explain(predictions: dict[str, Tensor], samples: Samples, regions: Mask, *, 
     truth = as_pixels(samples.after)
     numbers = np.array([start.episode for start in samples.starts])
 
-    def accumulator(frames: Tensor) -> Accumulator:
+    def accumulated(frames: Tensor) -> Accumulator:
         squared = (frames - truth).square().sum(1, keepdim=True)  # (S, 1, h, w)
         sums = (squared * parts).flatten(2).sum(2, dtype=torch.float64).numpy()  # (S, 2)
         result = Accumulator(episodes, len(REGIONS))
@@ -188,12 +182,12 @@ def explain(predictions: dict[str, Tensor], samples: Samples, regions: Mask, *, 
             result.add(region, numbers, sums[:, region])
         return result
 
-    nothing = accumulator(as_pixels(samples.now))
+    nothing = accumulated(as_pixels(samples.now))
     used = np.flatnonzero(nothing.counts.any(1))
     bootstrap = Bootstrap(len(used), seed=seed)
     by_name = {}
     for name, frames in predictions.items():
-        left = bootstrap.ratio(accumulator(frames).of(used), nothing.of(used))
+        left = bootstrap.ratio(accumulated(frames).of(used), nothing.of(used))
         by_name[name] = Curve(1 - left.mean, 1 - left.high, 1 - left.low)
     return Explained(by_name, tuple(parts.sum((0, 2, 3)).tolist()))
 
@@ -249,7 +243,7 @@ def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predi
 
 
 def _regions(study: Study) -> Mask | None:
-    """Return the controlled object's surroundings (S, h, w), None where its place is not known."""
+    """Return the controlled object's surroundings (S, h, w), None where its position is not known."""
     try:
         positions = study.positions
     except UserError as error:
@@ -262,23 +256,23 @@ def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> d
     samples = study.samples
     mean = study.model.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
     everything = predictions | {MEAN_FRAME: mean.expand(len(samples.starts), -1, -1, -1)}
-    found = explain(everything, samples, regions, episodes=len(study.store), seed=study.config.seed)
+    result = explain(everything, samples, regions, episodes=len(study.store), seed=study.config.seed)
     return {
         "formula": FORMULA,
         "states": len(samples.starts),
-        "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
+        "changed_pixels": dict(zip(REGIONS, result.changed, strict=True)),
         "explained": {
             name: {part: numbers(values) for part, values in curve._asdict().items()}
-            for name, curve in found.by_name.items()
+            for name, curve in result.by_name.items()
         },
     }
 
 
 def _example_grid(study: Study, shown: Samples, pictures: dict[str, Tensor]) -> bytes:
-    """Return figure 8: a row for each scene."""
-    frames = [to_frames(each) for each in pictures.values()]
+    """Return figure 8: a row for each sample."""
+    frames = [to_frames(picture) for picture in pictures.values()]
     rows = []
     for sample, start in enumerate(shown.starts):
         name = f"{study.title(start)}, {study.actions[shown.actions[sample, -1]]}".replace(", ", "\n")
-        rows.append((name, [shown.now[sample], shown.after[sample], *(each[sample] for each in frames)]))
+        rows.append((name, [shown.now[sample], shown.after[sample], *(predicted[sample] for predicted in frames)]))
     return grid(["last frame", "true next frame", *pictures], rows)

@@ -1,12 +1,9 @@
-"""What an analysis works on: one predictor, moments of episodes it has not seen, and what the emulator says of them.
+"""What an analysis works on: one predictor and samples of episodes it was not trained on.
 
-Moments of stored plays side by side: the frames before, the action taken, the frame it led to.
+A sample is a state of a stored episode: the frames before it, the action taken, and the next frame. The emulator, which
+replays the episode, adds where the controlled object was and every action's next frame.
 
-Shapes: S scenes, T given frames, h height, w width and C channels of the view.
-
-What the emulator tells about moments of stored plays: where the object was, and every action's next frame.
-
-Shapes: S moments, A actions, h height, w width and C channels of the view.
+Shapes: S samples, T given frames, A actions, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
@@ -32,12 +29,12 @@ from acvp.evaluation.windows import TrueWindows, WindowStart, choose_windows
 from acvp.loaded import LoadedModel
 
 BATCH = 16
-"""Scenes predicted at once."""
+"""Samples predicted at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """What the store tells about some moments."""
+    """States of stored episodes."""
 
     starts: list[WindowStart]
     """Where the given frames begin."""
@@ -60,7 +57,7 @@ class Samples:
 
 
 def read_samples(store: EpisodeStore, starts: list[WindowStart], view: View, context: int) -> Samples:
-    """Return the scenes whose first given frame is at each place."""
+    """Return the samples whose first given frame is at each window start."""
     windows = TrueWindows(store, starts, view)
     frames = windows.frames(0, context + 1)
     return Samples(
@@ -81,7 +78,7 @@ def object_regions(
 ) -> NDArray[np.bool_]:
     """Return the pixels (S, h, w) within a patch of the object's positions (S, 2, 2) before and after.
 
-    None of a scene's where it is not drawn. ``size`` is the view's (h, w), ``recorded`` what positions refer to.
+    None of a sample's where it is not drawn. ``size`` is the view's (h, w), ``recorded`` what positions refer to.
     """
     regions = np.zeros((len(positions), *size[:2]), np.bool_)
     half, scale = PATCH * max(recorded[:2]), np.array(regions.shape[1:]) / recorded[:2]
@@ -102,7 +99,7 @@ NOT_DRAWN = (np.nan, np.nan)
 
 @dataclass(frozen=True)
 class Emulated:
-    """What one pass through the emulator brings."""
+    """What replaying the episodes adds."""
 
     positions: NDArray[np.float64]
     """Row and column of the controlled object before and after the action taken, (S, 2, 2); NaN while not drawn."""
@@ -111,15 +108,15 @@ class Emulated:
 
 
 def emulate(store: EpisodeStore, starts: list[WindowStart], view: View, context: int, progress: Progress) -> Emulated:
-    """Play the episodes of the places again, and look around at the last given frame of each."""
-    wanted: dict[int, dict[int, int]] = {}
+    """Replay the episodes of samples, and try every action at the last given frame of each."""
+    by_episode: dict[int, dict[int, int]] = {}
     for number, (episode, frame) in enumerate(starts):
-        wanted.setdefault(episode, {})[frame + context - 1] = number
+        by_episode.setdefault(episode, {})[frame + context - 1] = number
     positions = np.full((len(starts), 2, 2), np.nan)
     futures = np.zeros((len(starts), store.action_count, *view.shape(store.info.frame_shape)), np.uint8)
     with replay_game(store) as game:
-        for done, (episode, numbers) in enumerate(wanted.items()):
-            progress(done, len(wanted))
+        for done, (episode, numbers) in enumerate(by_episode.items()):
+            progress(done, len(by_episode))
             for t in replay(store[episode], game, max(numbers) + 2):
                 if t - 1 in numbers:
                     positions[numbers[t - 1], 1] = game.controlled_position() or NOT_DRAWN
@@ -132,14 +129,14 @@ def emulate(store: EpisodeStore, starts: list[WindowStart], view: View, context:
 
 
 def require_positions(emulated: Emulated, store: EpisodeStore) -> NDArray[np.float64]:
-    """Return where the object was, or say that the game does not tell."""
+    """Return where the object was; refuse a game that does not report it."""
     if np.isnan(emulated.positions).all():
-        raise UserError(f"{store.info.env_id} does not tell where its controlled object is (docs/environments.md)")
+        raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
     return emulated.positions
 
 
 def require_futures(emulated: Emulated, store: EpisodeStore) -> NDArray[np.uint8]:
-    """Return every action's next frame, or say that the game cannot go back to a state."""
+    """Return every action's next frame; refuse a game that cannot save its state."""
     if emulated.futures is None:
         raise UserError(
             f"{store.info.env_id} cannot save its state: it has no save_state and restore_state (docs/environments.md)"
@@ -148,7 +145,7 @@ def require_futures(emulated: Emulated, store: EpisodeStore) -> NDArray[np.uint8
 
 
 class Part(NamedTuple):
-    """What one part of an analysis comes to."""
+    """The result of one part of an analysis."""
 
     body: dict[str, Any]
     """For analysis.json."""
@@ -164,11 +161,11 @@ class Study:
     store: EpisodeStore
     config: AnalyzeConfig
     samples: Samples
-    """The moments to measure on."""
+    """The samples to measure on."""
     emulated: Emulated | str
-    """What the emulator says of them, or why it cannot."""
+    """What replaying adds, or why the episodes cannot be replayed."""
     examples: list[WindowStart]
-    """Of the moments to picture."""
+    """Starts of the samples to draw."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
 
@@ -193,15 +190,15 @@ class Study:
         return self.emulated
 
     def title(self, start: WindowStart) -> str:
-        """Return what a moment is called: its episode and the last frame given."""
+        """Return the name of a sample: its episode and the last frame given."""
         last = start.frame + self.model.predictor.context - 1
         return f"episode {self.store.entries[start.episode].number}, frame {last}"
 
 
 def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
-    """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
+    """Choose the samples of a study, each with as many frames to come as pictures show, and replay their episodes."""
     window = Window(model.predictor.context, config.steps)
-    named = [start_of(store, moment, window) for moment in config.moments()]
+    named = [start_of(store, at, window) for at in config.moments()]
     starts = choose_windows(store, window, config.states, seed=config.seed, option="steps")
     samples = read_samples(store, starts, model.view, window.context)
     emulated: Emulated | str
@@ -214,9 +211,9 @@ def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, p
 
 
 def informative(samples: Samples, emulated: Emulated | str, count: int) -> list[int]:
-    """Return the numbers of `count` scenes, one from each part of all, in which the action taken tells most.
+    """Return the numbers of the `count` most informative samples, one from each part of all.
 
-    That is where most pixels both change with the step taken and depend on the action, if that is known.
+    Those in which most pixels both change with the step taken and depend on the action, if that is known.
     """
     pixels = samples.changed()
     if isinstance(emulated, Emulated) and emulated.futures is not None:
@@ -226,17 +223,17 @@ def informative(samples: Samples, emulated: Emulated | str, count: int) -> list[
     return [int(part[weights[part].argmax()]) for part in parts]
 
 
-def start_of(store: EpisodeStore, moment: At, window: Window) -> WindowStart:
-    """Return where the given frames of a moment begin; refuse one that the store lacks."""
+def start_of(store: EpisodeStore, at: At, window: Window) -> WindowStart:
+    """Return where the given frames of a frame named by --at begin; refuse one that the dataset lacks."""
     numbers = [entry.number for entry in store.entries]
-    if moment.episode not in numbers:
+    if at.episode not in numbers:
         some = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-        raise UserError(f"--at {moment.episode}:{moment.frame}: the test episodes of {store.path} are {some}")
-    position, first = numbers.index(moment.episode), window.context - 1
+        raise UserError(f"--at {at.episode}:{at.frame}: the test episodes of {store.path} are {some}")
+    position, first = numbers.index(at.episode), window.context - 1
     last = store.entries[position].frames - 1 - window.horizon
-    if not first <= moment.frame <= last:
+    if not first <= at.frame <= last:
         raise UserError(
-            f"--at {moment.episode}:{moment.frame}: in this episode frames {first} to {last} have {window.context} "
+            f"--at {at.episode}:{at.frame}: in this episode frames {first} to {last} have {window.context} "
             f"frames to give and {window.horizon} to come"
         )
-    return WindowStart(position, moment.frame - first)
+    return WindowStart(position, at.frame - first)

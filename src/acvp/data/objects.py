@@ -42,15 +42,15 @@ def find_positions(
     last: dict[int, int] = {}
     for episode, start in windows:
         last[episode] = max(last.get(episode, 0), start + length)
-    found: Positions = {}
+    positions: Positions = {}
     with replay_game(store) as game:
         for done, (position, stop) in enumerate(last.items()):
             progress(done, len(last))
             rows = [game.controlled_position() or (np.nan, np.nan) for _ in replay(store[position], game, stop)]
-            found[position] = np.array(rows, np.float64)
-    if all(np.isnan(rows).all() for rows in found.values()):
+            positions[position] = np.array(rows, np.float64)
+    if all(np.isnan(rows).all() for rows in positions.values()):
         raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
-    return found
+    return positions
 
 
 @dataclass(frozen=True)

@@ -86,13 +86,13 @@ class Comparison:
 
     def add(self, measured: Sequence[dict[str, Any]]) -> None:
         """Add what `measure_states` returned."""
-        for each in measured:
-            if each["futures"] == 0:
+        for state in measured:
+            if state["futures"] == 0:
                 self.ended += 1
-            elif each["futures"] == 1:
+            elif state["futures"] == 1:
                 self.same += 1
             else:
-                self._add(WindowStart(*each["start"]), each["futures"], each["scores"])
+                self._add(WindowStart(*state["start"]), state["futures"], state["scores"])
 
     def _add(self, start: WindowStart, futures: int, measured: dict[str, dict[str, Any]]) -> None:
         episode = np.array([start.episode])
@@ -273,8 +273,8 @@ def compare_futures(
             return {"states": measure_states(everyone, states.branched_states(here), scale=scale, progress=show)}
 
         which = {"windows": here, "plans": [states.plans(done + i).tolist() for i in range(len(here))]}
-        found = measure() if results is None else results.part(shared | which, measure)
-        comparison.add(found["states"])
+        part_result = measure() if results is None else results.part(shared | which, measure)
+        comparison.add(part_result["states"])
         done += len(here)
         progress(done, len(starts))
     if not comparison.futures:
@@ -322,7 +322,7 @@ def _body(
         "data": str(part.store.path),
         "store_digest": part.store.digest,
         "test_part": part.how,
-        "plans": f"each action for {count(config.steps, 'decision')}" if config.sequences is None else how,
+        "plans": f"each action for {count(config.steps, 'agent step')}" if config.sequences is None else how,
         "steps": config.steps,
         "states": len(comparison.futures),
         "states_asked_for": config.states,

@@ -63,7 +63,7 @@ def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str
 
 def _label(axes: Axes, described: Mapping[str, Any], colors: dict[str, str]) -> None:
     better = "" if described["better"] == "neither" else f", {described['better']} is better"
-    axes.set_xlabel("steps ahead (decisions)", color=colors["ink"])
+    axes.set_xlabel("steps ahead (agent steps)", color=colors["ink"])
     axes.set_ylabel(f"{described['unit']}{better}", color=colors["ink"])
     style(axes, colors)
     legend_below(axes, colors)

@@ -178,10 +178,10 @@ class _BatchMeasurer:
 
     def _add(self, model: LoadedModel, step: int, rows: Rows, values: Values) -> None:
         accumulators = self._part[model.name]
-        for name, each in values.items():
+        for name, value in values.items():
             if name not in accumulators:
                 accumulators[name] = Accumulator(int(rows.max()) + 1, self.windows.horizon)
-            accumulators[name].add(step, rows, each)
+            accumulators[name].add(step, rows, value)
 
     def _truth(self, starts: Sequence[WindowStart]) -> TrueWindows:
         return TrueWindows(self.windows.store, starts, self.models[0].view)
@@ -215,4 +215,4 @@ def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowS
     rows = [windows.store[donors[i].episode].actions[donors[i].frame :][first:stop] for i in range(len(starts))]
     actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, windows.horizon), np.int64)
     size = windows.batch_size
-    return [(each, actions[i * size : i * size + size]) for i, each in enumerate(batches(starts, size))]
+    return [(batch, actions[i * size : i * size + size]) for i, batch in enumerate(batches(starts, size))]

@@ -352,11 +352,11 @@ class FrameMetrics:
     def _distances(self, targets: list[Target | None], predicted: Tensor) -> NDArray[np.float64]:
         assert self.finder is not None
         frames: list[Frame] = list(predicted.permute(0, 2, 3, 1).numpy())
-        found = [
+        distances = [
             np.nan if target is None else self.finder.distance(frame, target)
             for frame, target in zip(frames, targets, strict=True)
         ]
-        return np.array(found, np.float64)
+        return np.array(distances, np.float64)
 
 
 def _measured(name: str, measure: Measure, predicted: Tensor, truth: Tensor) -> NDArray[np.float64]:
@@ -364,7 +364,7 @@ def _measured(name: str, measure: Measure, predicted: Tensor, truth: Tensor) -> 
     values = np.asarray(measure(predicted.clone(), truth.clone()), np.float64)
     if values.shape != (len(truth),):
         raise UserError(
-            f"metric {name} gives values of shape {values.shape}; expected one for each of {len(truth)} frames"
+            f"metric {name} returns shape {values.shape}; expected a number for each of {len(truth)} frames"
         )
     return values
 

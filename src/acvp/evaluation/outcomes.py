@@ -42,8 +42,8 @@ def measure_outcomes(
     """
     starts, weights = choose_steps(store, model.predictor.context, count=count, seed=seed)
     truth = [_truth(store, start, model.predictor.context) for start in starts]
-    signs, ends = np.array([sign for sign, _ in truth], np.int64), np.array([end for _, end in truth], np.int64)
-    rewards, terminations = (signs != 1).any(), ends.any()
+    signs, ended = np.array([sign for sign, _ in truth], np.int64), np.array([end for _, end in truth], np.int64)
+    rewards, terminations = (signs != 1).any(), ended.any()
     if not rewards and not terminations:
         return {}
     parts: list[tuple[Floats, Floats]] = []
@@ -51,12 +51,12 @@ def measure_outcomes(
         progress(len(parts) * batch_size, len(starts))
         parts.append(_predicted(model, store, batch))
     reward, end = (np.concatenate([part[k] for part in parts]) for k in (0, 1))  # (n, 3), (n,)
-    found: dict[str, Any] = {"steps": len(starts)}
+    results: dict[str, Any] = {"steps": len(starts)}
     if rewards:
-        found["reward"] = score(reward, signs, weights, SIGNS)
+        results["reward"] = score(reward, signs, weights, SIGNS)
     if terminations:
-        found["end"] = score(np.stack((1 - end, end), 1), ends, weights, ("goes on", "ends"))
-    return found
+        results["termination"] = score(np.stack((1 - end, end), 1), ended, weights, ("continues", "terminates"))
+    return results
 
 
 def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) -> tuple[list[WindowStart], Floats]:
@@ -75,10 +75,10 @@ def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) ->
             kinds[kind].append(WindowStart(position, step - context + 1))
     starts: list[WindowStart] = []
     weights: list[float] = []
-    for found, share in zip(kinds, _shares([len(found) for found in kinds], count), strict=True):
-        drawn = draw.permutation(len(found))[:share]
-        starts += [found[k] for k in sorted(drawn.tolist())]
-        weights += [len(found) / max(1, share)] * share
+    for kind_starts, share in zip(kinds, _shares([len(kind) for kind in kinds], count), strict=True):
+        drawn = draw.permutation(len(kind_starts))[:share]
+        starts += [kind_starts[k] for k in sorted(drawn.tolist())]
+        weights += [len(kind_starts) / max(1, share)] * share
     return starts, np.array(weights)
 
 
@@ -121,7 +121,7 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
         "recall": recall,
         "count": {name: round(float(weights[truth == k].sum())) for k, name in enumerate(names)},
         "calibration": bins,
-        "calibration_error": sum(each["share"] * abs(each["probability"] - each["right"]) for each in bins),
+        "calibration_error": sum(bin["share"] * abs(bin["probability"] - bin["right"]) for bin in bins),
     }
 
 

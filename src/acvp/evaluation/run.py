@@ -94,13 +94,15 @@ def summarize(
     used = _episodes_used(accumulators)
     bootstrap = Bootstrap(len(used), seed=seed)
     picked = {
-        name: {metric: accumulator.of(used) for metric, accumulator in each.items()}
-        for name, each in accumulators.items()
+        name: {metric: accumulator.of(used) for metric, accumulator in metrics.items()}
+        for name, metrics in accumulators.items()
     }
-    curves = {name: _curves(each, picked[COPY_LAST]["error"], bootstrap) for name, each in picked.items()}
+    curves = {name: _curves(metrics, picked[COPY_LAST]["error"], bootstrap) for name, metrics in picked.items()}
     totals = {
-        name: {TOTALS[metric]: bootstrap.total(accumulator) for metric, accumulator in each.items() if metric in TOTALS}
-        for name, each in picked.items()
+        name: {
+            TOTALS[metric]: bootstrap.total(accumulator) for metric, accumulator in metrics.items() if metric in TOTALS
+        }
+        for name, metrics in picked.items()
     }
     bands = {
         "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes",
@@ -140,9 +142,9 @@ def _described(name: str, how: str) -> dict[str, str]:
 def _plain(curves: Curves) -> dict[str, Any]:
     return {
         model: {
-            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in each.items()
+            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in metrics.items()
         }
-        for model, each in curves.items()
+        for model, metrics in curves.items()
     }
 
 
@@ -262,8 +264,8 @@ def _outcomes(
         show = stage("rewards and terminations")
         settings = identity([model], part.store) | {"what": "rewards and terminations"} | options
         measure = partial(measure_outcomes, model, part.store, progress=show, **options)
-        if found := results.part(settings, measure):
-            outcomes[model.name] = found
+        if scores := results.part(settings, measure):
+            outcomes[model.name] = scores
     return outcomes
 
 
@@ -274,8 +276,8 @@ def open_runs(
     store = EpisodeStore(data)
     models = [as_model(path, load(path), device) for path in runs]
     trained = [training_of(path) for path in runs]
-    for model, each in zip(models, trained, strict=True):
-        refuse_unknown_split(model, each, store)
+    for model, training in zip(models, trained, strict=True):
+        refuse_unknown_split(model, training, store)
     return models, held_out_part(store, trained, None if trained_on is None else EpisodeStore(trained_on))
 
 

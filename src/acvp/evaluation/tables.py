@@ -13,8 +13,8 @@ MOST_WITH_BANDS = 4
 """Columns of numbers with bands that a terminal has room for."""
 AT_STEPS = ("error", "gain")
 """Metrics with a separate table by step, besides the leading one."""
-OUTCOMES = {"reward": "reward", "end": "termination"}
-"""What is predicted besides frames: key in evaluation.json → name in tables."""
+OUTCOMES = ("reward", "termination")
+"""What is predicted besides frames."""
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
 
@@ -43,10 +43,10 @@ def ordered_metrics(body: Mapping[str, Any]) -> list[str]:
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
     """Return the table of rewards and terminations one step ahead, of runs that predict them."""
     rows = [
-        (name, title, number(found["balanced_accuracy"]), recall, number(found["calibration_error"]))
+        (name, what, number(scores["balanced_accuracy"]), recall, number(scores["calibration_error"]))
         for name, outcome in body["outcomes"].items()
-        for title, found in ((title, outcome[what]) for what, title in OUTCOMES.items() if what in outcome)
-        for recall in [", ".join(f"{kind} {number(share)}" for kind, share in found["recall"].items())]
+        for what, scores in ((what, outcome[what]) for what in OUTCOMES if what in outcome)
+        for recall in [", ".join(f"{kind} {number(share)}" for kind, share in scores["recall"].items())]
     ]
     heads = ("run", "what", "balanced accuracy", "recall", "calibration error")
     return [TextTable("Rewards and terminations one step ahead, from real frames", heads, tuple(rows))] if rows else []
