@@ -163,7 +163,7 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
     run = config.home / "runs" / f"{config.game}-gray-{folder}-{config.predicted}"
     options = TrainConfig(data=data, model="feedforward", preset="cpu", run=run, seed=config.seed)
-    store = EpisodeStore.open(data)
+    store = EpisodeStore(data)
     training = budgeted(trial.change(make_config(options, store)), config.predicted)
     started, spent = time.monotonic(), time.process_time()
     with patched(trial.patches):

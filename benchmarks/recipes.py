@@ -1,4 +1,4 @@
-"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu training, on held-out windows.
+"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu preset, on held-out windows.
 
 Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/recipes.json. They
 choose the preset `cpu`; docs/training.md tells what they showed.
@@ -154,7 +154,7 @@ def main() -> None:
 
 def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     """One trial's settings and what it came to."""
-    store = EpisodeStore.open(path)
+    store = EpisodeStore(path)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
         training = TRIALS[name](make_config(config, store))

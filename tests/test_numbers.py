@@ -184,7 +184,7 @@ def test_no_import_takes_a_number_that_does_not_fit(trials: Trials, tmp_path: Pa
         with pytest.raises(UserError, match=r"out of range|rewards are finite|lives; 0 to|its space ends"):
             import_store(format, source, folder / "out")
         out = folder / "out"
-        assert not (out / "store.json").exists() or len(EpisodeStore.open(out)) == 0
+        assert not (out / "store.json").exists() or len(EpisodeStore(out)) == 0
 
     trials.run(once)
 
@@ -235,7 +235,7 @@ def test_a_game_that_returns_nonsense_is_not_recorded(
     monkeypatch.setitem(gymnasium.registry, env_id, EnvSpec(env_id, entry_point=f"{__name__}:Wrong", kwargs=wrong))
     with pytest.raises(UserError, match=told):
         collect(CollectConfig(env_id=env_id, out=tmp_path / "store", frames=5))
-    assert len(EpisodeStore.open(tmp_path / "store")) == 0
+    assert len(EpisodeStore(tmp_path / "store")) == 0
 
 
 @pytest.mark.parametrize("step", [(-1, 0.0, 0), (2**15, 0.0, 0), (0, nan, 0), (0, 1e39, 0), (0, 0.0, 2**15)])

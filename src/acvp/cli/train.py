@@ -13,7 +13,7 @@ def run(config: TrainConfig) -> int:
     from acvp.training.presets import make_config
     from acvp.training.run import train
 
-    store = EpisodeStore.open(config.data)
+    store = EpisodeStore(config.data)
     return train(config, store, make_config(config, store), err).exit_code
 
 
