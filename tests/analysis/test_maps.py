@@ -116,7 +116,7 @@ def test_frames_named_by_at(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy, at=(f"{number}:15",))
     assert [study.title(start) for start in study.examples] == [f"episode {number}, frame 15"]
     part = different_actions(study, quiet)
-    assert part.body["moments"] == [f"episode {number}, frame 15"]
+    assert part.body["states"] == [f"episode {number}, frame 15"]
     assert part.files.keys() == {"different-actions-0.png", "different-actions-0-zoom.png"}
 
 

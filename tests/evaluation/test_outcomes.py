@@ -60,10 +60,10 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
             assert step < 3 or (position, step) in found
     model = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
     found_outcomes = measure(model, store, 2000)
-    assert {"reward", "end"} <= found_outcomes.keys()
+    assert {"reward", "termination"} <= found_outcomes.keys()
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
     assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
-    assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+    assert found_outcomes["termination"]["count"]["terminates"] == sum(episode.header.terminated for episode in store)
 
 
 def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> None:

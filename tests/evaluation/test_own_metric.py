@@ -77,7 +77,7 @@ def test_it_sees_pixel_values_and_cannot_change_them(answers: HeldOutPart) -> No
 
 def test_values_of_another_shape_are_refused(answers: HeldOutPart) -> None:
     register("scalar", **WORDS)(lambda predicted, truth: (predicted - truth).mean())
-    with pytest.raises(UserError, match=r"metric scalar returns shape \(\); expected a number for each of 6"):
+    with pytest.raises(UserError, match=r"metric scalar returns shape \(\); expected one number for each of 6"):
         evaluate([as_model("right", Answers())], answers, config(answers))
 
 

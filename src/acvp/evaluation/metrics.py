@@ -363,9 +363,7 @@ def _measured(name: str, measure: Measure, predicted: Tensor, truth: Tensor) -> 
     """Return what a registered metric gives for each window, or refuse what is not one number for each."""
     values = np.asarray(measure(predicted.clone(), truth.clone()), np.float64)
     if values.shape != (len(truth),):
-        raise UserError(
-            f"metric {name} returns shape {values.shape}; expected a number for each of {len(truth)} frames"
-        )
+        raise UserError(f"metric {name} returns shape {values.shape}; expected one number for each of {len(truth)}")
     return values
 
 

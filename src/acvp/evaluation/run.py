@@ -99,9 +99,7 @@ def summarize(
     }
     curves = {name: _curves(metrics, picked[COPY_LAST]["error"], bootstrap) for name, metrics in picked.items()}
     totals = {
-        name: {
-            TOTALS[metric]: bootstrap.total(accumulator) for metric, accumulator in metrics.items() if metric in TOTALS
-        }
+        name: {total: bootstrap.total(metrics[metric]) for metric, total in TOTALS.items() if metric in metrics}
         for name, metrics in picked.items()
     }
     bands = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acvp.compat import current_fields
+from acvp.compat import RESULT_FIELDS, current_fields
 from acvp.durable import finished_lines, read_file
 from acvp.errors import UserError
 from acvp.runs import STARTS_NAME, RunFolder
@@ -135,7 +135,7 @@ def _json(file: Path, within: Path) -> dict[str, Any] | None:
     try:
         if file.stat().st_size > MAX_JSON:
             raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many")
-        body = current_fields(json.loads(read_file(file, within)))
+        body = current_fields(json.loads(read_file(file, within)), RESULT_FIELDS)
     except FileNotFoundError:
         return None
     except OSError as error:
