@@ -29,7 +29,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from tests.agents.small import tiny_agent
 from tests.evaluation.runs import make_run
-from tests.play.dreamers import network
+from tests.play.sessions import network
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

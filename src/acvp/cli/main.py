@@ -319,7 +319,7 @@ def run_explore(config: ExploreConfig) -> int:
 
 def run_play(config: PlayConfig) -> int:
     """acvp play."""
-    from acvp.play.run import play
+    from acvp.play.server import play
 
     play(config, lambda text: out.print(text))
     return EXIT_OK
