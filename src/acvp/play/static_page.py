@@ -148,7 +148,7 @@ def static_page() -> dict[str, bytes]:
 
 def start_frames(model: Subject, config: PredictorExportConfig) -> Frames:
     """Return frames (S, T, h, w, C) to start from, of a dataset or of games played for some steps."""
-    store = None if config.data is None else EpisodeStore.open(config.data)
+    store = None if config.data is None else EpisodeStore(config.data)
     context = make_context(model, store)
     length, seeds = model.predictor.context, range(config.seed, config.seed + config.starts)
     windows = [_recorded(context, length, seed) if context.store else _played(context, length, seed) for seed in seeds]

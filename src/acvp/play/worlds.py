@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.replay import replay_game
+from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
@@ -82,18 +82,10 @@ class LiveWorld(World):
 
     def every_action(self, steps: int) -> list[Frame] | None:
         """Return the frame that each action leads to when held for some steps; None where the game cannot save."""
-        saved = self.save()
-        if saved is None:
+        if not self.game.can_save:
             return None
-        frames = []
-        for action in range(len(self.game.action_meanings)):
-            for _ in range(steps):
-                step = self.game.step(action)
-                if step.terminated or step.truncated:
-                    break
-            frames.append(step.frame)
-            self.restore(saved)
-        return frames
+        plans = ([action] * steps for action in range(len(self.game.action_meanings)))
+        return [future[-1].frame for future in self.game.branch(plans)]
 
 
 class RecordedWorld(World):
@@ -137,11 +129,14 @@ class RecordedWorld(World):
         self.frame_index = saved
 
     def take_over(self) -> LiveWorld:
-        """Return the game at this frame, after replaying the recorded actions up to it."""
+        """Return the game at this frame, after replaying the episode up to it; UserError if the game differs."""
         game = replay_game(self.store)
-        game.reset(self.episode.header.seed)
-        for action in self.episode.actions[: self.frame_index].tolist():
-            game.step(action)
+        try:
+            for _ in replay(self.episode, game, self.frame_index + 1):
+                pass
+        except UserError:
+            game.close()
+            raise
         return LiveWorld(game)
 
 
