@@ -254,6 +254,6 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
         and np.array_equal(names["rgb"], names["store"][0].frames(0, 16))
     ),
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
-    "play.md": lambda names: names["given"]["frame"].shape == (1, 24, 24, 3),
+    "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }
 """What must have come of the Python of a page."""

@@ -343,7 +343,7 @@ def test_a_server_that_goes_is_noticed(browser: Browser, toy_session_maker: Call
     view.context.close()
 
 
-def test_a_phone_held_across_has_its_keys_in_sight(browser: Browser, address: str) -> None:
+def test_a_phone_held_across_shows_its_keys(browser: Browser, address: str) -> None:
     view = View(browser, address, viewport={"width": 844, "height": 390}, has_touch=True, is_mobile=True)
     wait_until(lambda: view.number("#steps p") >= 1)
     for selector in ("#touch button[aria-label=down]", "#dream canvas", "[data-do=reset]", "#rate"):

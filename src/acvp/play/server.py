@@ -53,28 +53,28 @@ DEFAULT_LIMITS = Limits()
 log = logging.getLogger("acvp.play")
 
 
-def play(config: PlayConfig, say: Callable[[str], None]) -> None:
+def play(config: PlayConfig, report: Callable[[str], None]) -> None:
     """Serve the page until interrupted; a wrong configuration raises UserError before anything is served."""
     try:
-        _serve(config, say)
+        _serve(config, report)
     except OSError as error:
         if is_out_of_files(error):
             raise UserError(OUT_OF_FILES) from error
         raise
 
 
-def _serve(config: PlayConfig, say: Callable[[str], None]) -> None:
+def _serve(config: PlayConfig, report: Callable[[str], None]) -> None:
     make_session = session_maker(config)
     make_session().close()  # so that a mistake shows here and not in the page
     listener = free_socket(config.port)
     port = listener.getsockname()[1]
     if port != config.port:
-        say(f"port {config.port} is taken")
+        report(f"port {config.port} is taken")
     address = f"http://{HOST}:{port}/"
-    say(f"playing at {address} (ctrl-C ends it)")
+    report(f"playing at {address} (ctrl-C ends it)")
     server = make_server(make_app(make_session, port=port, sessions=config.sessions))
     if config.browser and not open_page(address):
-        say("no browser found here: open the address yourself")
+        report("no browser found here: open the address yourself")
     server.run(sockets=[listener])
 
 

@@ -22,7 +22,7 @@ const on = {
     fill($("#episode"), message.episodes.map((_, index) => String(index)), "0");
     $("#scrub").hidden = message.episodes.length === 0;
     showPlace();
-    if (message.missing) on.note(`Only the dream plays: ${message.missing}`);
+    if (message.missing) on.note(`There is only the dream: ${message.missing}`);
   },
   picture(picture) {
     facts = picture.facts;

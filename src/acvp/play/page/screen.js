@@ -48,7 +48,7 @@ export class Screen {
   }
 
   show({ facts, real, imagined }) {
-    document.body.classList.toggle("alone", !real);
+    document.body.classList.toggle("dream-only", !real);
     document.body.classList.toggle("over", facts.over);
     paint($("#dream canvas"), imagined);
     if (real) {
@@ -86,7 +86,7 @@ export class Screen {
     const found = {
       true: ["found", "near its real place in the dream", "good"],
       false: ["lost", "not near its real place in the dream", "bad"],
-      null: ["–", "not in sight", ""],
+      null: ["–", "position unknown", ""],
     };
     this.metric("object", ...found[facts.object_found]);
     this.rewards(facts);
@@ -100,9 +100,9 @@ export class Screen {
   rewards(facts) {
     const imagined = facts.imagined_reward === null ? "–" : signed(facts.imagined_reward);
     const line = $("#reward p");
-    const real = document.body.classList.contains("alone") ? [] : [signed(facts.real_reward), label(" real  ")];
+    const real = document.body.classList.contains("dream-only") ? [] : [signed(facts.real_reward), label(" real  ")];
     line.replaceChildren(...real, label(imagined, "imagined"), label(" dream"));
-    const score = document.body.classList.contains("alone") ? "" : `score ${facts.score}`;
+    const score = document.body.classList.contains("dream-only") ? "" : `score ${facts.score}`;
     $("#reward small").textContent = facts.imagined_reward === null ? `${score}${score && ", "}this predictor predicts no rewards` : score;
   }
 
