@@ -11,9 +11,8 @@ import torch
 
 from acvp.data.views import GRAY_84, RGB
 from acvp.envs import Step
-from acvp.evaluation.definitions import WRONG_BY
-from acvp.evaluation.metrics import WrongPixels
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
+from acvp.models.pixels import WRONG_BY, WrongPixels
 from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
@@ -67,7 +66,7 @@ def test_a_pixel_is_wrong_if_any_channel_is() -> None:
     imagined[0, 0, 0] += WRONG_BY  # not more than that
     imagined[1, 1, 1] += WRONG_BY + 1
     imagined[2, 2] -= WRONG_BY + 1
-    model = Subject(name="still", predictor=StandStill(), view=RGB)
+    model = LoadedModel(name="still", predictor=StandStill(), view=RGB)
     metrics = FrameComparison(model, (24, 24)).compare(imagined, real, None)
     assert (metrics.wrong_pixels, metrics.pixels, metrics.object_found) == (2, 24 * 24, None)
     squares = WRONG_BY**2 + 4 * (WRONG_BY + 1) ** 2
@@ -81,7 +80,7 @@ def test_with_a_palette_a_pixel_is_wrong_if_its_nearest_color_is() -> None:
     imagined[0, 0] = (101, 100, 100)
     imagined[1, 1] = (104, 100, 100)  # off by 4, but another color of the palette
     imagined[2, 2] = (70, 70, 70)  # off by 30, but nearest to the true color
-    model = Subject(name="still", predictor=StandStill(), view=RGB)
+    model = LoadedModel(name="still", predictor=StandStill(), view=RGB)
     metrics = FrameComparison(model, (24, 24), palette).compare(imagined, real, None)
     frames = (torch.from_numpy(frame).movedim(-1, 0)[None].float() for frame in (imagined, real))
     assert metrics.wrong_pixels == int(WrongPixels(palette).count(*frames)) == 1
@@ -92,7 +91,7 @@ def test_a_gray_view_has_no_palette() -> None:
     real = np.full((84, 84, 1), 100, np.uint8)
     imagined = real.copy()
     imagined[1, 1], imagined[2, 2] = 104, 109
-    model = Subject(name="gray", predictor=network(GRAY_84), view=GRAY_84)
+    model = LoadedModel(name="gray", predictor=network(GRAY_84), view=GRAY_84)
     assert FrameComparison(model, (24, 24), palette).compare(imagined, real, None).wrong_pixels == 1
 
 

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.objects import ObjectFinder
 from acvp.data.palette import Palette
-from acvp.evaluation.metrics import WrongPixels
-from acvp.evaluation.models import Subject
-from acvp.evaluation.objects import ObjectFinder
+from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
+from acvp.models.pixels import WrongPixels
 from acvp.pixel import PixelPredictor
 from acvp.play.worlds import Frame
 
@@ -50,7 +50,7 @@ class ImaginedState:
 class ImaginedWorld:
     """A world whose frames come from one predictor."""
 
-    def __init__(self, model: Subject) -> None:
+    def __init__(self, model: LoadedModel) -> None:
         self.model, self.predictor = model, model.predictor
 
     def view(self, frame: Frame) -> ViewedFrame:
@@ -132,7 +132,7 @@ class LiveMetrics:
 class FrameComparison:
     """Computes the live metrics of one model."""
 
-    def __init__(self, model: Subject, frame_size: tuple[int, int], palette: Palette | None = None) -> None:
+    def __init__(self, model: LoadedModel, frame_size: tuple[int, int], palette: Palette | None = None) -> None:
         """``frame_size`` is the (H, W) of recorded frames; ``palette`` holds their colors, where they are known."""
         self._finder = ObjectFinder(frame_size, model.predictor.normalizer.mean.numpy(force=True))
         self._wrong_pixels = WrongPixels(palette if model.view.size is None and not model.view.gray else None)
@@ -140,9 +140,8 @@ class FrameComparison:
     def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: tuple[float, float] | None) -> LiveMetrics:
         """Return the metrics of an imagined frame (h, w, C); ``position`` is the object's (row, column) as recorded."""
         difference = np.abs(imagined.astype(np.int16) - real)
-        wrong = self._wrong_pixels.count(_to_batch(imagined), _to_batch(real))
         return LiveMetrics(
-            wrong_pixels=int(wrong),
+            wrong_pixels=self._wrong_pixels.count_in_frame(imagined, real),
             pixels=difference.shape[0] * difference.shape[1],
             squared_error=float(np.square(difference.astype(np.int32)).mean()),
             object_found=self._object_found(imagined, real, position),
@@ -155,10 +154,6 @@ class FrameComparison:
         if target is None:
             return None
         return bool(self._finder.distance(imagined.astype(np.float32), target) <= self._finder.near)
-
-
-def _to_batch(frame: ViewedFrame) -> Tensor:
-    return torch.from_numpy(frame).movedim(-1, 0)[None].float()  # (1, C, h, w)
 
 
 def share_cores() -> None:

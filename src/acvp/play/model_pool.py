@@ -8,7 +8,7 @@ from threading import Lock
 
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.evaluation.models import COPY_LAST, Subject, baselines
+from acvp.loaded import COPY_LAST, LoadedModel, baselines
 from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
 from acvp.pixel import PixelPredictor
@@ -27,12 +27,12 @@ class ModelPool:
         if not loaders:
             raise UserError("no predictor to play: name one with --run or --pretrained")
         self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
-        self._loaded: dict[str, Subject] = {}
+        self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
         self.first = next(iter(loaders))
         self.names = (*(name for name in loaders if name != COPY_LAST), COPY_LAST)
 
-    def get(self, name: str) -> Subject:
+    def get(self, name: str) -> LoadedModel:
         """Return the model of this name; UserError explains why it cannot be played."""
         if name not in self.names:
             raise UserError(f"no predictor is called {name[:80]!r}; there are {', '.join(self.names)}")
@@ -41,15 +41,15 @@ class ModelPool:
                 self._loaded[name] = self._copy_last() if name == COPY_LAST else self._load(name)
             return self._loaded[name]
 
-    def _load(self, name: str) -> Subject:
+    def _load(self, name: str) -> LoadedModel:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
         if isinstance(predictor, PixelPredictor):
             predictor.sample(self._temperature, self._seed)
-        return Subject(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
+        return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
-    def _copy_last(self) -> Subject:
+    def _copy_last(self) -> LoadedModel:
         like = self._loaded.get(self.first) or self._load(self.first)
         copy_last = next(baseline for baseline in baselines(like) if baseline.name == COPY_LAST)
         copy_last.predictor.about = like.predictor.about
@@ -72,7 +72,7 @@ def make_model_pool(
     return ModelPool(loaders, temperature=temperature, seed=seed)
 
 
-def about(model: Subject) -> About:
+def about(model: LoadedModel) -> About:
     """Return the description of a model of the pool, which always has one."""
     assert model.predictor.about is not None, model.name
     return model.predictor.about

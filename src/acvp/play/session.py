@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.evaluation.media import in_color
-from acvp.evaluation.models import Subject
+from acvp.figures import in_color
+from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
 from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld, LiveMetrics, ViewedFrame
@@ -247,7 +247,7 @@ class Session:
     def _history_length(self) -> int:
         return max(self.context_frames, MIN_HISTORY)
 
-    def _use(self, model: Subject, context: PlayContext) -> None:
+    def _use(self, model: LoadedModel, context: PlayContext) -> None:
         self.context, self.imagined_world = context, ImaginedWorld(model)
         palette = None if context.store is None else context.store.palette
         self._comparison = FrameComparison(model, context.frame_shape[:2], palette)

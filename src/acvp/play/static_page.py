@@ -29,7 +29,7 @@ from acvp.data.policies import sticky_random_policy
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from acvp.play.config import PredictorExportConfig
 from acvp.play.model_pool import DEFAULT, ModelPool, about, make_model_pool
 from acvp.play.onnx import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
@@ -116,7 +116,7 @@ def _export(config: PredictorExportConfig, onnx: Path | None, web: Path | None) 
     return lines
 
 
-def _page(model: Subject, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
+def _page(model: LoadedModel, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
     """Return the files of the page, except the graphs and the runtime."""
     frames = start_frames(model, config)
     described = describe(model, graphs) | {"starts": len(frames)}
@@ -124,7 +124,7 @@ def _page(model: Subject, graphs: Graphs, config: PredictorExportConfig) -> dict
     return starts | static_page()
 
 
-def describe(model: Subject, graphs: Graphs) -> dict[str, Any]:
+def describe(model: LoadedModel, graphs: Graphs) -> dict[str, Any]:
     """Return the contents of predictor.json: what a user of the graphs must know."""
     predictor = model.predictor
     return {
@@ -146,7 +146,7 @@ def static_page() -> dict[str, bytes]:
     return page
 
 
-def start_frames(model: Subject, config: PredictorExportConfig) -> Frames:
+def start_frames(model: LoadedModel, config: PredictorExportConfig) -> Frames:
     """Return frames (S, T, h, w, C) to start from, of a dataset or of games played for some steps."""
     store = None if config.data is None else EpisodeStore(config.data)
     context = make_context(model, store)

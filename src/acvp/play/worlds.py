@@ -16,7 +16,7 @@ from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from acvp.play.model_pool import about
 from acvp.seeding import generator
 
@@ -168,7 +168,7 @@ class PlayContext:
         return RecordedWorld(self.store, episode, int(rng.integers(context_frames - 1, frames)))
 
 
-def make_context(model: Subject, store: EpisodeStore | None, current: PlayContext | None = None) -> PlayContext:
+def make_context(model: LoadedModel, store: EpisodeStore | None, current: PlayContext | None = None) -> PlayContext:
     """Return the game and the dataset that a model can be played with; UserError if there is neither.
 
     The game of the current context is reused if it is the model's.
@@ -200,7 +200,7 @@ def _make_game(env_id: str) -> tuple[Game | None, str | None]:
         return None, str(error)
 
 
-def _check_fit(model: Subject, shape: tuple[int, int, int], meanings: tuple[str, ...]) -> None:
+def _check_fit(model: LoadedModel, shape: tuple[int, int, int], meanings: tuple[str, ...]) -> None:
     viewed = model.view.shape(shape)
     if tuple(model.predictor.config.frame) != viewed or model.predictor.actions != len(meanings):
         raise UserError(
