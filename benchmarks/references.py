@@ -18,18 +18,17 @@ from typing import Any
 import tyro
 
 from acvp.agents.agent import PRETRAINED, load_agent
-from acvp.agents.play import (
+from acvp.agents.play import CONTROL_STREAMS, ConstantAction, NoObservations, play_episodes
+from acvp.agents.references import (
     EVALUATION_STEPS,
-    HeldAction,
     References,
     best_constant,
-    described,
+    describe_references,
     evaluation_seed,
     play_references,
-    pooled,
+    pool_references,
 )
 from acvp.control.figures import control_figure, learning_figure
-from acvp.control.predicted_play import NoSight, play
 from acvp.envs import Game, make_game
 from acvp.evaluation.figures import image
 from acvp.runs import machine
@@ -87,9 +86,9 @@ def add_to_agent(game: str) -> None:
     body = json.loads(file.read_text())
     row, plays = body["agents"][game], len(body["agents"][game]["agent"]["scores"])
     with opened(game, min(plays, AT_ONCE), EVALUATION_STEPS) as games:
-        options: dict[str, Any] = {"plays": plays, "epsilon": EPSILON, "seed": 10_000 + asked.seed}
+        options: dict[str, Any] = {"episodes": plays, "epsilon": EPSILON, "seed": 10_000 + asked.seed}
         references = measured(lambda: play_references(games, **options))
-    row |= {"references": described(references), **references}
+    row |= {"references": describe_references(references), **references}
     file.write_text(json.dumps(body, indent=1) + "\n")
     print(f"{game}: {row['score']} ({row['references']})", flush=True)
     agent = load_agent(game)
@@ -101,11 +100,12 @@ def add_to_control(folder: Path) -> None:
     """Hold every action in the episodes of results/control."""
     body = json.loads((folder / "control.json").read_text())
     options: dict[str, Any] = {"epsilon": body["epsilon"], "seed": body["provenance"]["seed"]}
+    options |= {"source": NoObservations(), "episodes": body["plays"], "streams": CONTROL_STREAMS}
 
     def hold(games: list[Game]) -> dict[str, Any]:
         meanings = games[0].action_meanings
-        players = [HeldAction(action, len(meanings)) for action in range(len(meanings))]
-        return best_constant(meanings, [play(games, each, NoSight(), **options).scores for each in players])
+        players = [ConstantAction(action, len(meanings)) for action in range(len(meanings))]
+        return best_constant(meanings, [play_episodes(player, games, **options).scores for player in players])
 
     with opened(body["game"], body["plays"], body["max_steps"]) as games:
         body["constant"] = measured(lambda: hold(games))
@@ -125,9 +125,9 @@ def add_to_learning(folder: Path) -> None:
 
     def references() -> References:
         with opened(body["game"], 1, EVALUATION_STEPS) as games:
-            return pooled(
+            return pool_references(
                 [
-                    play_references(games, plays=plays, epsilon=EPSILON, seed=evaluation_seed(seed, point))
+                    play_references(games, episodes=plays, epsilon=EPSILON, seed=evaluation_seed(seed, point))
                     for seed, (point, plays) in sorted(points.items())
                 ]
             )
@@ -135,7 +135,7 @@ def add_to_learning(folder: Path) -> None:
     body["references"] = measured(references)
     (folder / "learning.json").write_text(json.dumps(body, indent=1) + "\n")
     (folder / "learning.png").write_bytes(image(learning_figure(body), "png"))
-    print(f"{folder.name}: {described(body['references'])}", flush=True)
+    print(f"{folder.name}: {describe_references(body['references'])}", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from acvp.agents.config import AgentCompareConfig
-from acvp.agents.play import (
+from acvp.agents.play import format_mean, mean_and_error
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
-    averaged,
-    described,
+    describe_references,
     evaluation_seed,
-    kept_references,
     play_references,
-    pooled,
-    with_error,
+    pool_references,
+    read_references,
 )
 from acvp.control.figures import learning_figure, write_figure
 from acvp.durable import exclusive_writer, make_folder
@@ -65,15 +64,15 @@ def references_of(
         found = [_references(path, run, ledger, stage) for path, run in zip(config.runs, runs, strict=True)]
     except UserError as error:
         return {"note": f"no references: {error}"}
-    return {"references": pooled(found)}
+    return {"references": pool_references(found)}
 
 
 def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: Stage) -> References:
     """Return the references in a run's folder, or play them."""
     last, settings = run["points"][-1], run["settings"]
     seed = evaluation_seed(run["seed"], len(run["points"]) - 1)
-    options: dict[str, Any] = {"plays": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
-    if (known := kept_references(path, options)) is not None:
+    options: dict[str, Any] = {"episodes": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
+    if (known := read_references(path, options)) is not None:
         return known
     of_its_own = None if settings.get("imagined") else settings.get("max_steps")
     with make_game(settings["env_id"], max_steps=of_its_own) as game:
@@ -143,7 +142,7 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
     found = []
     for i, step in enumerate(steps[0]):
-        found.append({"step": step} | averaged([run["points"][i]["mean"] for run in runs]))
+        found.append({"step": step} | mean_and_error([run["points"][i]["mean"] for run in runs]))
     return found
 
 
@@ -153,8 +152,8 @@ def comparison_lines(body: Mapping[str, Any]) -> list[str]:
     for name, found in body["strategies"].items():
         last = found["curve"][-1]
         seeds = ", ".join(str(run["seed"]) for run in found["runs"])
-        score = with_error(last["mean"], last["standard_error"])
+        score = format_mean(last["mean"], last["standard_error"])
         lines.append(f"{name}: {score} after {last['step']:,} decisions (seed {seeds})")
     if "references" in body:
-        lines.append(f"in the same episodes: {described(body['references'])}")
+        lines.append(f"in the same episodes: {describe_references(body['references'])}")
     return [*lines, *([f"note: {body['note']}"] if "note" in body else [])]

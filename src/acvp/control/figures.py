@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.play import constant_label
+from acvp.agents.references import constant_label
 from acvp.durable import make_folder, write_atomic
 from acvp.evaluation.figures import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
 
