@@ -101,7 +101,7 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "env_id": game.env_id,
         "settings": game.settings,
         "epsilon": config.epsilon,
-        "plays": config.plays,
+        "episodes": config.plays,
         "seed": config.seed,
         "mean": scores.mean,
         "standard_error": scores.standard_error,
@@ -120,7 +120,7 @@ def score_lines(body: dict[str, Any]) -> list[str]:
         rows |= {constant_label(references["constant"]): references["constant"], "random": references["random"]}
     if body["paper"]:
         rows["paper's DQN"] = body["paper"]
-    episodes = f"{body['plays']} episode{'s' * (body['plays'] != 1)}"
+    episodes = f"{body['episodes']} episode{'s' * (body['episodes'] != 1)}"
     heading = f"{body['env_id']}, {episodes}, ε = {body['epsilon']:g}: score"
     return [heading, *(f"  {name}: {format_mean(row['mean'], row['standard_error'])}" for name, row in rows.items())]
 

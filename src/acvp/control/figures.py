@@ -57,7 +57,7 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     style(axes, colors)
     legend_below(axes, colors)
     text = (
-        f"Mean score of agent {body['agent']} in {body['game']} over {body['plays']} plays with its standard error, "
+        f"Mean score of agent {body['agent']} in {body['game']} over {body['episodes']} episodes with its standard error, "
         f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
         f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
         "random: random actions."
@@ -103,9 +103,9 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     style(axes, colors)
     legend_below(axes, colors)
-    plays = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
+    episodes = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
     text = (
-        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {plays} plays at each point; thick: "
+        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {episodes} episodes at each point; thick: "
         "mean over seeds with its standard error."
     )
     if references:

@@ -208,7 +208,7 @@ class Measurements:
             "game": games[0].env_id,
             "settings": games[0].settings,
             "agent": agent_fingerprint(agent),
-            "plays": config.plays,
+            "episodes": config.plays,
             "seed": config.seed,
             "random_numbers": "of each episode",
         }
@@ -258,7 +258,7 @@ def _measure(
         "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (depth)",
         "game": game.env_id,
         "agent": config.agent,
-        "plays": config.plays,
+        "episodes": config.plays,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
         "depths": sorted({point["depth"] for curve in runs.values() for point in curve}),
@@ -312,7 +312,7 @@ def control_table(body: dict[str, Any]) -> TextTable:
     references = ", ".join(f"{label} {scored(body[name])}" for name, label in labels.items())
     curves = [{point["depth"]: scored(point) for point in curve} for curve in body["runs"].values()]
     rows = [(str(depth), *(curve.get(depth, "–") for curve in curves)) for depth in body["depths"]]
-    title = f"Score in {body['game']}, {body['plays']} episodes: {references}; by predicted frames:"
+    title = f"Score in {body['game']}, {body['episodes']} episodes: {references}; by predicted frames:"
     return TextTable(title, ("resync every n", *body["runs"]), tuple(rows))
 
 

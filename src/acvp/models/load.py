@@ -5,16 +5,12 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+from acvp.artifacts import REQUIRED, WEIGHTS_NAME, ArtifactError, read_folder
 from acvp.checkpoint import newest_good
 from acvp.console import err
-from acvp.durable import read_file
 from acvp.errors import UserError
-from acvp.models import ConfigError, Predictor, predictor_from_files
+from acvp.models import Predictor, predictor_from_files
 from acvp.runs import RunFolder
-
-FILES = ("config.json", "model.safetensors")
-MAX_CONFIG = 2**20
-"""Bytes; a predictor's configuration has a few thousand."""
 
 
 def packaged() -> dict[str, Path]:
@@ -43,9 +39,9 @@ def load(path: str | Path) -> Predictor:
             f"comes with acvp ({names})"
         )
     run = RunFolder(path)
-    if all((run.predictor / name).exists() for name in FILES):
+    if all((run.predictor / name).exists() for name in REQUIRED):
         return _from_folder(run.predictor, path)
-    if not (path / FILES[1]).exists() and run.checkpoints.is_dir():
+    if not (path / WEIGHTS_NAME).exists() and run.checkpoints.is_dir():
         checkpoint = newest_good(run.checkpoints, lambda text: err.print(f"acvp: {text}"))
         if checkpoint is None:
             raise UserError(f"{path}: this run has no checkpoint yet; train it with acvp train")
@@ -54,25 +50,18 @@ def load(path: str | Path) -> Predictor:
 
 
 def _from_folder(path: Path, within: Path | None = None) -> Predictor:
-    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` where that is given."""
-    found = {}
-    for name in FILES:
-        file = path / name
-        try:
-            if name.endswith(".json") and file.stat().st_size > MAX_CONFIG:
-                raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many for a configuration")
-            found[name] = read_file(file, within or path)
-        except OSError as error:
-            raise UserError(
-                f"{file}: cannot be read ({error.strerror}); a run, a checkpoint or a predictor folder has one"
-            ) from error
-    return _from_files(path, found)
+    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` if that is given."""
+    try:
+        files = read_folder(path, within)
+    except ArtifactError as error:
+        raise ArtifactError(f"{error}; a run, a checkpoint or a predictor folder has one") from error
+    return _from_files(path, files)
 
 
 def _from_files(path: Path, found: dict[str, bytes]) -> Predictor:
     try:
         predictor = predictor_from_files(found)
-    except ConfigError as error:
-        raise UserError(f"{path}: {error}") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from error
     assert isinstance(predictor, Predictor)
     return predictor
