@@ -41,7 +41,7 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
         refuse_others(first[0] if first else run, run)
         first.append(run)
     body = {
-        "what": "mean score while agents learned: over seeds, each the mean of some episodes; ± standard error over seeds",
+        "what": "score while agents learned: mean over seeds, each a mean over episodes; ± standard error over seeds",
         "game": runs[0]["settings"]["env_id"],
         "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
     }

@@ -57,7 +57,7 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     style(axes, colors)
     legend_below(axes, colors)
     text = (
-        f"Mean score of agent {body['agent']} in {body['game']} over {body['episodes']} episodes with its standard error, "
+        f"Mean score of agent {body['agent']} in {body['game']}, {body['episodes']} episodes, with its standard error, "
         f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
         f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
         "random: random actions."
@@ -105,7 +105,7 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     legend_below(axes, colors)
     episodes = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
     text = (
-        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {episodes} episodes at each point; thick: "
+        f"DQN in {body['game']}, by exploration strategy. Thin: a seed, mean of {episodes} episodes a point; thick: "
         "mean over seeds with its standard error."
     )
     if references:
