@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
 from acvp.evaluation.figures import GIVEN, LINE, PREDICTED, even_scale
@@ -27,7 +28,7 @@ from acvp.evaluation.media import (
     strip,
 )
 from acvp.evaluation.objects import find_positions
-from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.evaluation.windows import HeldOutPart
 from tests.evaluation.predictors import Oracle, as_subject, small_network
 
 CONTEXT, STEPS = 10, 6
@@ -39,7 +40,7 @@ TOLERANCE = 24
 def film(toy_part: HeldOutPart) -> Film:
     store = toy_part.store
     subjects = [as_subject("oracle", Oracle(store)), as_subject("net", small_network(store))]
-    place = Place(2, 15)
+    place = WindowStart(2, 15)
     positions = find_positions(store, [place], CONTEXT + STEPS)
     return shoot(subjects, store, place, context=CONTEXT, steps=STEPS, positions=positions)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place
 
 PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
 """Of the frame's longer side: half the patch's side, how far off an object may be before it is lost, search radius."""
@@ -32,7 +32,7 @@ Positions = dict[int, NDArray[np.float64]]
 
 def find_positions(
     store: EpisodeStore,
-    places: Iterable[Place],
+    places: Iterable[WindowStart],
     length: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Positions:

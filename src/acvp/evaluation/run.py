@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
@@ -35,7 +35,7 @@ from acvp.evaluation.metrics import FrameMetrics
 from acvp.evaluation.models import COPY_LAST, Subject, baselines, check_alike, refuse_unknown_split, training_of
 from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part
+from acvp.evaluation.windows import HeldOutPart, held_out_part
 from acvp.models import Predictor
 from acvp.pixel import PixelPredictor
 from acvp.runs import ResultCache, provenance, unfinished_results
@@ -157,7 +157,7 @@ def evaluate(
     everyone = [*subjects, *baselines(subjects[0])]
     context = max(subject.predictor.context for subject in everyone)
     window = Window(context, config.horizon)
-    places = choose_places(part.store, window, config.windows, seed=config.seed, option="horizon")
+    places = choose_starts(part.store, window, config.windows, seed=config.seed, option="horizon")
     positions, left_out = _positions(part, places, window, progress)
     outlook = Outlook(
         store=part.store,
@@ -195,7 +195,7 @@ def _keeps_colors(subject: Subject) -> bool:
 
 
 def _positions(
-    part: HeldOutPart, places: Sequence[Place], window: Window, progress: Progress
+    part: HeldOutPart, places: Sequence[WindowStart], window: Window, progress: Progress
 ) -> tuple[Positions | None, dict[str, str]]:
     """Return where the controlled object is, or why that is not known."""
     try:

@@ -10,7 +10,7 @@ from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 
 @pytest.fixture

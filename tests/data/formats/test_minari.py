@@ -15,7 +15,7 @@ from acvp.data.formats import export_store, import_store
 from acvp.data.formats.minari import default_id
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 40, 36, 3), np.uint8)
 
