@@ -24,7 +24,7 @@ from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window, WindowReader, choose_starts
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
 
@@ -90,7 +90,7 @@ def main(config: FailuresConfig) -> None:
 @torch.inference_mode()
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
-    subject = Subject(name=game, predictor=acvp.load(game), view=get_view("rgb"))
+    subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
     context, last = subject.predictor.context, max(SHOWN)
     places = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")

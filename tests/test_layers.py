@@ -7,12 +7,15 @@ import acvp
 
 SOURCE = Path(acvp.__file__).parent
 
-FOUNDATION = "errors compat durable seeding runs checkpoint exits console options video artifacts harness"
+FOUNDATION = (
+    "errors compat durable seeding runs checkpoint exits console options video artifacts harness figures bootstrap"
+)
 LAYERS = [
     set(FOUNDATION.split()),
     {"envs"},
     {"data", "models"},
     {"pixel"},
+    {"loaded"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},

@@ -14,8 +14,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.metrics import as_pixels
 from acvp.models import build_predictor
+from acvp.models.pixels import as_pixels
 from acvp.training.presets import network
 
 CONTEXT = 2
