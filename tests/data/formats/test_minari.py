@@ -158,5 +158,5 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"dataset id .*: expected something like acvp/freeway-v0"):
             export_store("minari", store, tmp_path / "root", dataset_id=wrong)
     export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")
-    with pytest.raises(UserError, match=r"d-v0 is there already and not empty"):
+    with pytest.raises(UserError, match=r"d-v0 exists already and is not empty"):
         export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")
