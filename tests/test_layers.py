@@ -19,7 +19,8 @@ LAYERS = [
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
-    {"cli", "__init__"},
+    {"cli", "api"},
+    {"__init__"},
     {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
