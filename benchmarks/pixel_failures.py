@@ -23,8 +23,7 @@ import acvp
 from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.data.windows import Window
-from acvp.evaluation.windows import TrueWindows, choose_windows
+from acvp.data.windows import Window, WindowReader, choose_starts
 from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
@@ -94,11 +93,11 @@ def look(game: str, config: FailuresConfig) -> Futures:
     model = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
     context, last = model.predictor.context, max(SHOWN)
-    starts = choose_windows(store, Window(context, last), config.windows, seed=SEED, option="horizon")
+    starts = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
         for first in range(0, len(starts), config.batch_size):
-            window = TrueWindows(store, starts[first : first + config.batch_size], model.view)
+            window = WindowReader(store, starts[first : first + config.batch_size], model.view)
             frames, actions = window.frames(0, context + last), window.actions(0, context + last - 1)
             rollout = enumerate(model.look_ahead(frames[:, :context], actions), 1)
             kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in rollout if k in SHOWN]

@@ -12,8 +12,8 @@ from acvp.analysis.factors import action_layers, explain, high_variance, untrain
 from acvp.analysis.samples import Samples, emulate, object_regions, read_samples
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.windows import WindowStart
 from acvp.models import build_predictor
 from acvp.models.pixels import as_pixels
 from acvp.training.presets import network

@@ -98,7 +98,7 @@ def test_what_another_command_left_is_not_taken(
 
 
 def test_all_that_decides_a_batch_is_part_of_its_identity(toy: EpisodeStore) -> None:
-    options: dict[str, Any] = {"store": toy, "places": [], "context": 4, "horizon": 4}
+    options: dict[str, Any] = {"store": toy, "starts": [], "context": 4, "horizon": 4}
     changes: list[dict[str, Any]] = [{}, {"context": 5}, {"horizon": 5}, {"positions": {}}]
     batches = [EvaluationWindows(**(options | change)).identity() for change in changes]
     first, second = (as_model("net", small_feedforward(toy, seed)) for seed in (1, 2))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
 from acvp.data.objects import find_positions
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
 from acvp.evaluation.media import Clip, check_crop, check_format, crop_strip, gif, mp4, record_clip, strip
-from acvp.evaluation.windows import HeldOutPart, WindowStart
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import BORDER, GAP, GIVEN, LINE, PREDICTED, VIDEO_HEIGHT, even_scale
 from tests.evaluation.predictors import Oracle, as_model, small_network
 

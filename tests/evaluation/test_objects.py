@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from acvp.data.objects import ObjectFinder, find_positions
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowStart
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.windows import HeldOutPart, WindowStart
+from acvp.evaluation.windows import HeldOutPart
 
 MEAN = np.full((60, 80, 3), 50, np.float32)
 FINDER = ObjectFinder((60, 80), MEAN)

@@ -13,9 +13,9 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.data.writer import open_writer
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
-from acvp.evaluation.windows import WindowStart
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.training.presets import network

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate
-from acvp.evaluation.windows import HeldOutPart, WindowStart, choose_windows, evenly
+from acvp.evaluation.windows import HeldOutPart, evenly
 from tests.data.answers import INFO, answer_frame, read_answer
 from tests.evaluation.predictors import Answers, Knowing, as_model
 
@@ -76,7 +76,7 @@ def error(start: WindowStart, actions: list[int]) -> NDArray[np.float64]:
 def test_shuffled_windows_get_the_actions_of_another_window(part: HeldOutPart) -> None:
     painter = Painter()
     found = evaluate([as_model("painter", painter)], part, config(part))
-    starts = choose_windows(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
+    starts = choose_starts(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
     own = {p: part.store[p.episode].actions[p.frame : p.frame + HORIZON].tolist() for p in starts}
     assert len({tuple(actions) for actions in own.values()}) == WINDOWS
     chosen = [starts[i] for i in evenly(WINDOWS, SHUFFLED)]

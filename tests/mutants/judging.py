@@ -169,8 +169,8 @@ JUDGING = (
     Mutant(
         "the training figure draws the model's error twice",
         "report/page.py",
-        "[each[part][horizon] for each in there]",
-        '[each["error"][horizon] for each in there]',
+        "[line[part][horizon] for line in measured]",
+        '[line["error"][horizon] for line in measured]',
         "report/test_numbers.py::test_the_training_figure_draws_both_errors_of_every_horizon",
     ),
     Mutant(

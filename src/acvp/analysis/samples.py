@@ -23,9 +23,8 @@ from acvp.data.objects import PATCH
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.errors import UserError
-from acvp.evaluation.windows import TrueWindows, WindowStart, choose_windows
 from acvp.loaded import LoadedModel
 
 BATCH = 16
@@ -58,7 +57,7 @@ class Samples:
 
 def read_samples(store: EpisodeStore, starts: list[WindowStart], view: View, context: int) -> Samples:
     """Return the samples whose first given frame is at each window start."""
-    windows = TrueWindows(store, starts, view)
+    windows = WindowReader(store, starts, view)
     frames = windows.frames(0, context + 1)
     return Samples(
         starts=starts, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
@@ -199,7 +198,7 @@ def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, p
     """Choose the samples of a study, each with as many frames to come as pictures show, and replay their episodes."""
     window = Window(model.predictor.context, config.steps)
     named = [start_of(store, at, window) for at in config.moments()]
-    starts = choose_windows(store, window, config.states, seed=config.seed, option="steps")
+    starts = choose_starts(store, window, config.states, seed=config.seed, option="steps")
     samples = read_samples(store, starts, model.view, window.context)
     emulated: Emulated | str
     try:

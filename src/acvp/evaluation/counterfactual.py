@@ -24,7 +24,7 @@ from torch import Tensor
 
 from acvp.bootstrap import Accumulator, Bootstrap
 from acvp.console import Progress, Stage
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.durable import write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
@@ -32,7 +32,7 @@ from acvp.evaluation.figures import accuracy_figure, example_picture
 from acvp.evaluation.futures import BranchedState, Plans, branched_states, every_action, open_game, sampled_plans
 from acvp.evaluation.metrics import frame_scale
 from acvp.evaluation.run import few_episodes, open_runs
-from acvp.evaluation.windows import HeldOutPart, WindowStart, choose_windows
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import in_color, write_figure
 from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
 from acvp.models.pixels import as_pixels, to_frames, to_pixels
@@ -227,7 +227,7 @@ class CounterfactualStates:
         self.models, self.store, self.config = [*models, *baselines(models[0])], part.store, config
         self.view, self.context = models[0].view, max(model.predictor.context for model in self.models)
         window = Window(self.context, config.steps)
-        self.starts = choose_windows(part.store, window, config.states, seed=config.seed, option="steps")
+        self.starts = choose_starts(part.store, window, config.states, seed=config.seed, option="steps")
 
     @property
     def most_plans(self) -> int:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
+from acvp.data.windows import WindowStart
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.evaluation.windows import WindowStart
 from acvp.seeding import generator
 
 Plans = NDArray[np.int64]  # (P, L)

@@ -22,8 +22,9 @@ from acvp.bootstrap import Accumulator
 from acvp.console import Progress
 from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowReader, WindowStart
 from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, fingerprints
-from acvp.evaluation.windows import TrueWindows, WindowStart, batches, evenly
+from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
 from acvp.runs import ResultCache
@@ -183,8 +184,8 @@ class _BatchMeasurer:
                 accumulators[name] = Accumulator(int(rows.max()) + 1, self.windows.horizon)
             accumulators[name].add(step, rows, value)
 
-    def _truth(self, starts: Sequence[WindowStart]) -> TrueWindows:
-        return TrueWindows(self.windows.store, starts, self.models[0].view)
+    def _truth(self, starts: Sequence[WindowStart]) -> WindowReader:
+        return WindowReader(self.windows.store, starts, self.models[0].view)
 
     def _positions(self, starts: Sequence[WindowStart], t: int) -> NDArray[np.float64] | None:
         positions = self.windows.positions

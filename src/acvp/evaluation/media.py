@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from acvp.console import Progress
 from acvp.data.objects import PATCH, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Crop, EvaluateConfig, parse_crop, strip_steps
-from acvp.evaluation.windows import HeldOutPart, TrueWindows, WindowStart, choose_windows
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import (
     FAINT,
     GIF_HEIGHT,
@@ -99,7 +99,7 @@ def record_clip(
 ) -> Clip:
     """Look ahead from one window with every model and keep all frames."""
     view, length = models[0].view, context + steps
-    window = TrueWindows(store, [start], view)
+    window = WindowReader(store, [start], view)
     truth, actions = window.frames(0, length), window.actions(0, length - 1)
     predictions = {
         model.name: np.concatenate([to_frames(p) for p in model.look_ahead(truth[:, :context], actions)])
@@ -258,7 +258,7 @@ class MediaWriter:
         if config.videos:
             for name in config.video_formats:
                 check_format(name)
-            self.starts = choose_windows(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
+            self.starts = choose_starts(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
         if self.crop:
             check_crop(self.crop, *models[0].predictor.config.frame[:2])
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from acvp.console import Progress
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.windows import TrueWindows, WindowStart, batches
+from acvp.data.windows import WindowReader, WindowStart
+from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
 from acvp.seeding import generator
 
@@ -135,7 +136,7 @@ def _truth(store: EpisodeStore, start: WindowStart, context: int) -> tuple[int, 
 def _predicted(model: LoadedModel, store: EpisodeStore, starts: Sequence[WindowStart]) -> tuple[Floats, Floats]:
     """Return probabilities of the reward's signs (B, 3) and of the termination (B,)."""
     context, predictor = model.predictor.context, model.predictor
-    truth = TrueWindows(store, starts, model.view)
+    truth = WindowReader(store, starts, model.view)
     frames = predictor.normalizer.to_float(torch.from_numpy(truth.frames(0, context)).to(model.device))
     actions = torch.from_numpy(truth.actions(0, context)).to(model.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome

@@ -20,7 +20,7 @@ from acvp.bootstrap import LEVEL, RESAMPLES, Accumulator, Bootstrap, Curve
 from acvp.console import Progress, Stage
 from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.figures import curve_figure
@@ -28,14 +28,7 @@ from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead
 from acvp.evaluation.media import MediaWriter
 from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, frame_scale, registered
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.windows import (
-    HeldOutPart,
-    WindowStart,
-    choose_windows,
-    held_out_part,
-    refuse_unknown_split,
-    training_of,
-)
+from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
 from acvp.pixel import PixelPredictor
@@ -161,7 +154,7 @@ def evaluate(
     everyone = [*models, *baselines(models[0])]
     context = max(model.predictor.context for model in everyone)
     window = Window(context, config.horizon)
-    starts = choose_windows(part.store, window, config.windows, seed=config.seed, option="horizon")
+    starts = choose_starts(part.store, window, config.windows, seed=config.seed, option="horizon")
     positions, left_out = _positions(part, starts, window, progress)
     windows = EvaluationWindows(
         store=part.store,
