@@ -21,16 +21,15 @@ from rich.console import Console
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.exits import StopRequest
+from acvp.harness import Display
 from acvp.models import build_predictor, kind_of
 from acvp.runs import RunFolder
 from acvp.training.config import ModelName, TrainConfig
 from acvp.training.data import TrainingData, to_device
-from acvp.training.devices import make_fabric
-from acvp.training.log import Display
 from acvp.training.optimizers import make_optimizer
 from acvp.training.presets import make_recipe
 from acvp.training.recipe import Phase, Recipe
-from acvp.training.trainer import Trainer
+from acvp.training.trainer import Trainer, make_fabric
 from benchmarks.provenance import write_results
 
 FRAMES, SEED = 10_000, 1
@@ -61,7 +60,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
     data = TrainingData(store, replace(recipe, windows=1, horizons=(1,)))
     predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(SEED))
     predictor.normalizer.set_mean(data.mean())
-    quiet = Display(Console(file=sys.stderr), len(recipe.phases), speaks=False)
+    quiet = Display(Console(file=sys.stderr), silent=True)
     trainer = Trainer(
         fabric, predictor, recipe, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
         stop=StopRequest(),
