@@ -72,7 +72,7 @@ def test_a_run_resumes_with_its_own_config_only(run: RunFolder) -> None:
     assert len((run.path / "starts.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_check_of_its_own_replaces_the_comparison(run: RunFolder) -> None:
+def test_a_check_replaces_the_comparison(run: RunFolder) -> None:
     seen: list[dict[str, Any]] = []
     start(run, {"seed": 2}, resume="auto", check=seen.append)
     assert seen == [{"seed": 1, "size": [1, 2]}]

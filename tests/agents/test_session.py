@@ -74,9 +74,9 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     agent = load_agent(tmp_path)
     assert "160 agent steps and 72 updates" in agent.about.training
     assert "the best of 3 points" in agent.about.training
-    said = text.getvalue()
-    assert "an update every 2 decisions, exploration sticky-random, until 160 decisions" in said
-    assert "finished at decision 160" in said
+    printed = text.getvalue()
+    assert "an update every 2 agent steps, exploration sticky-random, until 160 agent steps" in printed
+    assert "finished at agent step 160" in printed
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer_store(tmp_path / "short", [3] * 10 + [60] * 10)
     assert main([*SMOKE, "--data", str(tmp_path / "short"), "--run", str(tmp_path / "run")]) == 0
-    assert "episodes are shorter than its 5 frames and left out" in capsys.readouterr().err
+    assert "episodes are left out, shorter than its 5 frames" in capsys.readouterr().err
     answer_store(tmp_path / "shorter", [3] * 6)
     line = complaint(capsys, "--data", tmp_path / "shorter", "--run", tmp_path / "r")
     assert "has the 5 frames of a window" in line
