@@ -34,10 +34,9 @@ from acvp.evaluation.run import evaluate_runs
 from acvp.models import FeedforwardConfig, Predictions, build_predictor
 from acvp.models.transform import ENCODED_BOUND
 from acvp.runs import machine
-from acvp.training.config import TrainConfig
+from acvp.training.config import TrainConfig, TrainingConfig
 from acvp.training.data import DeviceBatch
-from acvp.training.presets import make_recipe
-from acvp.training.recipe import Recipe
+from acvp.training.presets import make_config
 from acvp.training.run import train
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import RESULTS, commit
@@ -48,7 +47,7 @@ JUDGED = (1, 10, 30, 100)
 EMPHASIS = 10.0
 """Weight of a pixel that changes, beside 1 of all others."""
 AVERAGED = 0.999
-"""Share of the averaged weights that an update keeps."""
+"""Share of the mean_and_error weights that an update keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ class Trial:
 
     data: str = "agent"
     """Policy that recorded the training data: agent, sticky-random or mixed."""
-    change: Callable[[Recipe], Recipe] = lambda recipe: recipe
+    change: Callable[[TrainingConfig], TrainingConfig] = lambda config: config
     patches: dict[str, Any] = field(default_factory=dict[str, Any])
     """What training uses in place of the product's own, by its name."""
 
@@ -78,14 +77,14 @@ class TrialsConfig:
     seed: int = 1
 
 
-def phase_one(recipe: Recipe, **changes: Any) -> Recipe:
-    """Return a recipe whose first phase is changed."""
-    return replace(recipe, phases=(replace(recipe.phases[0], **changes), *recipe.phases[1:]))
+def phase_one(training: TrainingConfig, **changes: Any) -> TrainingConfig:
+    """Return a config whose first phase is changed."""
+    return replace(training, phases=(replace(training.phases[0], **changes), *training.phases[1:]))
 
 
-def one_step_only(recipe: Recipe) -> Recipe:
+def one_step_only(training: TrainingConfig) -> TrainingConfig:
     """Return the first phase alone."""
-    return replace(recipe, phases=recipe.phases[:1])
+    return replace(training, phases=training.phases[:1])
 
 
 def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | None = None) -> nn.Module:
@@ -110,7 +109,7 @@ class AveragingTrainer(Trainer):
     """Training whose finished predictor has an exponential moving average of the weights."""
 
     def fit(self) -> None:
-        """Train through all phases, then take on the averaged weights."""
+        """Train through all phases, then take on the mean_and_error weights."""
         self.average = [weight.detach().clone() for weight in self.predictor.parameters()]
         super().fit()
         with torch.no_grad():
@@ -137,7 +136,7 @@ TRIALS: dict[str, Trial] = {
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
     "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
-    "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
+    "mean_and_error weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
     "moving pixels ×10": Trial(patches={"acvp.training.trainer.objective": weighted_objective}),
     "moving pixels ×10, batch 8": Trial(
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),
@@ -165,10 +164,10 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     run = config.home / "runs" / f"{config.game}-gray-{folder}-{config.predicted}"
     options = TrainConfig(data=data, model="feedforward", preset="cpu", run=run, seed=config.seed)
     store = EpisodeStore(data)
-    recipe = budgeted(trial.change(make_recipe(options, store)), config.predicted)
+    training = budgeted(trial.change(make_config(options, store)), config.predicted)
     started, spent = time.monotonic(), time.process_time()
     with patched(trial.patches):
-        code = train(options, store, recipe, Console(stderr=True, highlight=False)).exit_code
+        code = train(options, store, training, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)
     seconds, core_seconds = time.monotonic() - started, time.process_time() - spent
@@ -177,7 +176,7 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
         "game": config.game,
         "data": trial.data,
         "predicted": config.predicted,
-        "updates": [phase.steps for phase in recipe.phases],
+        "updates": [phase.steps for phase in training.phases],
         **judge(run, data, test, config),
         "threads": torch.get_num_threads(),
         "core_minutes": round(core_seconds / 60, 1),
@@ -188,14 +187,14 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     }
 
 
-def budgeted(recipe: Recipe, predicted: int) -> Recipe:
+def budgeted(training: TrainingConfig, predicted: int) -> TrainingConfig:
     """Return phases of as many steps as predict so many frames together: two thirds in the first of two."""
-    shares = (1.0,) if len(recipe.phases) == 1 else (2 / 3, 1 / 3)
+    shares = (1.0,) if len(training.phases) == 1 else (2 / 3, 1 / 3)
     phases = tuple(
         replace(phase, minutes=None, steps=round(predicted * share / (phase.batch_size * phase.predict)))
-        for phase, share in zip(recipe.phases, shares, strict=True)
+        for phase, share in zip(training.phases, shares, strict=True)
     )
-    return replace(recipe, phases=phases, evaluate_every=10**6)
+    return replace(training, phases=phases, evaluate_every=10**6)
 
 
 def record(config: TrialsConfig, policy: str, frames: int, *, seed: int) -> Path:

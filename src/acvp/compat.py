@@ -14,10 +14,13 @@ FIELDS = {
     "centred": "centered",
     "licence": "license",
     "optimiser": "optimizer",
+    "plays": "episodes",
     "quantised": "quantized",
     "recolours": "recolors",
 }
 """Keys of JSON files."""
+RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
+"""Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"normaliser.": "normalizer."}
@@ -29,6 +32,17 @@ def current_fields(values: Any) -> Any:
     if isinstance(values, dict):
         return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
     return [current_fields(value) for value in values] if isinstance(values, list) else values
+
+
+def current_run(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run's config.json or state.json holds, with today's keys."""
+    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+
+
+def current_training(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the training config of a run with today's names of fields that have other meanings elsewhere."""
+    optimizer = {"name" if name == "kind" else name: value for name, value in config.get("optimizer", {}).items()}
+    return config | {"optimizer": optimizer}
 
 
 def current_files(files: Mapping[str, Value]) -> dict[str, Value]:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.presets import DqnSettings
+from acvp.agents.presets import DqnConfig
 from acvp.agents.run import train_agent
 from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.agents.trainer import AgentTrainer
@@ -21,7 +21,7 @@ from acvp.checkpoint import newest_good
 from acvp.harness import Result
 from tests.agents.small import SMALL_TOY, TINY
 
-SHORT = DqnSettings(
+SHORT = DqnConfig(
     name="smoke", network=TINY, optimizer="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
     games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
     decisions=160, evaluations=2, evaluate_plays=1,
@@ -36,12 +36,12 @@ def run(folder: Path, text: io.StringIO | None = None, **options: Any) -> Result
     return train_agent(config, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
 
 
-def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send this process SIGTERM at an agent step of a run; 0: never."""
+def stop_at(decision: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process SIGTERM when a run comes to a decision; 0: never."""
     real = AgentTrainer._before_round
 
     def before_round(trainer: AgentTrainer) -> bool:
-        if trainer.dqn.num_timesteps == step:
+        if trainer.dqn.num_timesteps == decision:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(trainer)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from acvp.errors import UserError
-from acvp.training.recipe import Phase, paper_curriculum, within_minutes
+from acvp.training.config import Phase, within_minutes
+from acvp.training.presets import paper_curriculum
 
 
 @pytest.mark.parametrize(

@@ -19,20 +19,20 @@ from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
 from acvp.agents.network import SIDE
-from acvp.agents.play import (
+from acvp.agents.presets import DqnConfig, make_dqn_config
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
     constant_label,
-    described,
+    describe_references,
     evaluation_seed,
-    keep_references,
-    kept_references,
     play_references,
+    read_references,
+    write_references,
 )
-from acvp.agents.presets import DqnSettings, make_settings
 from acvp.agents.state import TrainerState, kept_agent, restore
 from acvp.agents.trainer import AgentLog, AgentTrainer
-from acvp.agents.vec_env import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv
 from acvp.artifacts import write_folder
 from acvp.checkpoint import newest_good
 from acvp.console import err
@@ -47,9 +47,9 @@ from acvp.runs import RunFolder, default_path, provenance
 AT_ONCE = 8
 """Episodes of the learning curve at the same time."""
 
-MakeExploration = Callable[[PlayVecEnv], Exploration]
+MakeExploration = Callable[[AgentVecEnv], Exploration]
 """Makes a strategy for the games to learn in."""
-MakeGames = Callable[[int], PlayVecEnv]
+MakeGames = Callable[[int], AgentVecEnv]
 """Makes that many games to learn in."""
 
 
@@ -66,7 +66,7 @@ def train_agent(
     makes imagined games to learn in. `weights` identify the predictor of either: a run resumes with the same ones only.
     """
     keep_freed_memory()
-    settings = make_settings(config)
+    settings = make_dqn_config(config)
     console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
@@ -102,8 +102,8 @@ def _references(trainer: AgentTrainer) -> References:
     """
     settings, run, stop = trainer.settings, trainer.run, trainer.stop
     seed = evaluation_seed(trainer.options.seed, settings.evaluations)
-    options: dict[str, Any] = {"plays": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
-    if (known := kept_references(run.path, options)) is not None:
+    options: dict[str, Any] = {"episodes": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
+    if (known := read_references(run.path, options)) is not None:
         return known
 
     def check_stop(done: int, total: int) -> None:
@@ -112,8 +112,8 @@ def _references(trainer: AgentTrainer) -> References:
 
     check_stop(0, 0)
     references = play_references(trainer.games, **options, progress=check_stop)
-    keep_references(run.path, options, references)
-    trainer.display.print(f"in the episodes of the last score: {described(references)}")
+    write_references(run.path, options, references)
+    trainer.display.print(f"in the episodes of the last score: {describe_references(references)}")
     return references
 
 
@@ -145,8 +145,8 @@ def _announce(trainer: AgentTrainer) -> None:
 
 @contextmanager
 def _games(
-    config: AgentTrainConfig, settings: DqnSettings, make_games: MakeGames | None
-) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
+    config: AgentTrainConfig, settings: DqnConfig, make_games: MakeGames | None
+) -> Iterator[tuple[AgentVecEnv, list[Game]]]:
     """Open the games to learn in, and those of the learning curve."""
     if (config.imagined is None) != (make_games is None):
         raise UserError("train_agent needs make_games for --imagined, and takes it for nothing else")
@@ -160,7 +160,7 @@ def _games(
         first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
         judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
-        env: PlayVecEnv
+        env: AgentVecEnv
         if make_games is not None:
             env = make_games(settings.games)
             if (env.env_id, env.action_meanings) != (first.env_id, tuple(first.action_meanings)):
@@ -173,7 +173,7 @@ def _games(
         yield env, judges
 
 
-def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
+def _built_in(settings: DqnConfig, seed: int) -> MakeExploration:
     """Return a function that makes the strategy of the settings."""
     if settings.exploration == "random":
         return lambda env: RandomExploration(len(env.action_meanings), seed)
@@ -183,12 +183,12 @@ def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
 
 
 def _begin(
-    config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env: PlayVecEnv, weights: str | None
+    config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: AgentVecEnv, weights: str | None
 ) -> None:
     """Start a run, or refuse to resume one with another config."""
     body: dict[str, Any] = {
         "env_id": env.env_id,
-        "settings": settings.to_dict(),
+        "dqn": settings.to_dict(),
         "seed": config.seed,
         "max_steps": config.max_steps,
         "emulator": config.emulator,
@@ -202,7 +202,7 @@ def _begin(
     start(run, body, resume=config.resume, check=lambda before: require_same(run, defaults | before, body))
 
 
-def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> TrainerState:
+def _restored(run: RunFolder, dqn: AcvpDqn, env: AgentVecEnv, display: Display) -> TrainerState:
     """Return the state of the run, with the DQN and its games restored from its newest checkpoint if it has one."""
     checkpoint = newest_good(run.checkpoints, display.print)
     if checkpoint is None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
-from acvp.agents.vec_env import GameVecEnv, PlayState, PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
 from acvp.durable import read_file
 
@@ -51,14 +51,14 @@ class TrainerState:
     """Scores (r) and lengths in agent steps (l) of the last episodes."""
 
 
-def to_files(dqn: AcvpDqn, env: PlayVecEnv, state: TrainerState, agent: Path, *, replay: bool) -> dict[str, bytes]:
+def to_files(dqn: AcvpDqn, env: AgentVecEnv, state: TrainerState, agent: Path, *, replay: bool) -> dict[str, bytes]:
     """Return the files of a checkpoint; `agent` is the folder of the best agent so far."""
     episodes = dqn.ep_info_buffer or ()
     state.finished = [{"r": float(episode["r"]), "l": int(episode["l"])} for episode in episodes]
     body = {
         "position": asdict(state),
         "counters": {name: getattr(dqn, name) for name in COUNTERS},
-        "plays": [asdict(play) for play in env.plays],
+        "plays": [asdict(episode) for episode in env.episodes],
     }
     tensors = _prefixed("policy", dqn.policy.state_dict())
     tensors |= _prefixed("moments", optimizer_tensors(dqn.policy.optimizer))
@@ -67,7 +67,7 @@ def to_files(dqn: AcvpDqn, env: PlayVecEnv, state: TrainerState, agent: Path, *,
         arrays |= _prefixed("exploration", dqn.exploration.state())
     if isinstance(env, GameVecEnv) and env.can_save:
         arrays |= {f"games.{number}": np.frombuffer(saved, np.uint8) for number, saved in enumerate(env.save())}
-        arrays["stacks.frames"] = env.stacks.frames
+        arrays["stacks.frames"] = env.stack.frames
     files = {STATE_NAME: json.dumps(body, indent=1).encode(), TENSORS_NAME: to_bytes(tensors | _tensors(arrays))}
     files |= {f"{AGENT_PREFIX}{path.name}": _read(path, agent.parent) for path in agent.glob("[!.]*")}
     return files | ({REPLAY_NAME: to_bytes(_tensors(replay_arrays(dqn.replay_buffer)))} if replay else {})
@@ -86,7 +86,7 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
     return {name.removeprefix(AGENT_PREFIX): data for name, data in files if name.startswith(AGENT_PREFIX)}
 
 
-def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> TrainerState:
+def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerState:
     """Restore a new DQN and its games from a checkpoint; parts that it does not hold start again."""
     try:
         body = json.loads(checkpoint.files[STATE_NAME])
@@ -97,7 +97,7 @@ def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> TrainerSta
         restore_optimizer(dqn.policy.optimizer, _part(tensors, "moments"))
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
-        _restore_games(dqn, env, tensors, [PlayState(**play) for play in body["plays"]])
+        _restore_games(dqn, env, tensors, [EpisodeState(**episode) for episode in body["plays"]])
         state = TrainerState(**body["position"])
     except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of this run ({str(error)[:200]})") from error
@@ -120,14 +120,14 @@ def _restore_replay(dqn: AcvpDqn, checkpoint: Checkpoint) -> None:
         dqn.learning_starts = dqn.num_timesteps + dqn.settings.learning_starts
 
 
-def _restore_games(dqn: AcvpDqn, env: PlayVecEnv, tensors: dict[str, Tensor], plays: list[PlayState]) -> None:
+def _restore_games(dqn: AcvpDqn, env: AgentVecEnv, tensors: dict[str, Tensor], episodes: list[EpisodeState]) -> None:
     """Restore the games; those that cannot be saved start their next episodes."""
     if isinstance(env, GameVecEnv) and (games := _part(tensors, "games")):
         saved = [games[str(number)].numpy().tobytes() for number in range(len(games))]
-        env.restore(saved, plays, tensors["stacks.frames"].numpy())
-        dqn._last_obs = env.stacks.frames.copy()
+        env.restore(saved, episodes, tensors["stacks.frames"].numpy())
+        dqn._last_obs = env.stack.frames.copy()
     else:
-        env.plays = plays
+        env.episodes = episodes
         dqn.replay_buffer.cut()
 
 

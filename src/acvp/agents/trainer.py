@@ -18,9 +18,10 @@ from stable_baselines3.common.logger import KVWriter
 from acvp.agents.agent import OF_A_RUN, Agent, AgentAbout
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.play import Scores, evaluation_seed, play_games
+from acvp.agents.play import Scores, play_episodes
+from acvp.agents.references import evaluation_seed
 from acvp.agents.state import TrainerState, to_files
-from acvp.agents.vec_env import PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv
 from acvp.envs import Game
 from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, MetricsLog, Saver
@@ -56,7 +57,7 @@ class AgentLog(KVWriter):
             "epsilon": epsilon,
             "mean": scores.mean,
             "standard_error": scores.standard_error,
-            "scores": [play.score for play in scores.plays],
+            "scores": scores.scores,
         }
         self._metrics.write(line, {"evaluation/score": scores.mean})
         self._metrics.flush()
@@ -90,7 +91,7 @@ class AgentTrainer:
     def __init__(
         self,
         dqn: AcvpDqn,
-        env: PlayVecEnv,
+        env: AgentVecEnv,
         *,
         options: AgentTrainConfig,
         games: Sequence[Game],
@@ -180,10 +181,10 @@ class AgentTrainer:
         """
         settings, state, dqn = self.settings, self.state, self.dqn
         agent = Agent(dqn.network(), self.about())
-        scores = play_games(
+        scores = play_episodes(
             agent,
             self.games,
-            plays=settings.evaluate_plays,
+            episodes=settings.evaluate_plays,
             epsilon=settings.evaluate_epsilon,
             seed=evaluation_seed(self.options.seed, state.evaluations),
         )

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.data.priorities import rarity_of, rarity_of_windows
+from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view, mean_frame
-from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
+from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from acvp.models import Normalizer, Predictions, squared_error_loss
 from acvp.pixel.statistics import Color, Found, places_of
-from acvp.training.recipe import Phase, Recipe
+from acvp.training.config import Phase, TrainingConfig
 
 HELD_OUT_CONTEXT = 11
 """Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
@@ -63,27 +63,27 @@ def to_device(batch: WindowBatch, normalizer: Normalizer) -> DeviceBatch:
         to_float(normalizer, torch.from_numpy(batch.frames), palette),
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
-        torch.from_numpy(batch.ends).to(device),
+        torch.from_numpy(batch.terminated).to(device),
     )
 
 
 class TrainingData:
-    """A store split in two, seen the way a recipe's predictor sees it."""
+    """A dataset split in two, in the view of the predictor to train."""
 
-    def __init__(self, store: EpisodeStore, recipe: Recipe) -> None:
-        self.store, self.recipe = store, recipe
+    def __init__(self, store: EpisodeStore, training: TrainingConfig) -> None:
+        self.store, self.config = store, training
         if not len(store):
             raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
-        train, self.held_out_episodes = split_positions(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        train, self.held_out_episodes = split_positions(store, test_fraction=training.test_fraction, seed=training.seed)
         self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
         refuse_leaks(self.train, self.test)
-        self.view = get_view(recipe.view)
+        self.view = get_view(training.view)
         self._rarity: list[NDArray[np.float64]] | None = None
         self._stored_as_seen = not self.view.gray and self.view.size is None
 
     def mean(self) -> Tensor:
         """Return the mean image (H, W, C) of the training part."""
-        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
+        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.config.seed))
 
     def places(
         self, colors: Sequence[Color], progress: Callable[[int, int], None] = lambda done, total: None
@@ -99,17 +99,17 @@ class TrainingData:
     def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Look up how rare each step of the training part is, unless that is known."""
         if self._rarity is None:
-            self._rarity = rarity_of(self.train, progress)
+            self._rarity = step_priorities(self.train, progress)
 
-    def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
+    def priorities(self, windows: Windows, phase: Phase) -> tuple[Priority, ...]:
         """Return which of a phase's windows are drawn more often than others."""
-        found: tuple[Emphasis, ...] = ()
+        found: tuple[Priority, ...] = ()
         if phase.rare_share:
             self.look_for_rare()
             assert self._rarity is not None
-            found += windows.emphasis(phase.rare_share, rarity_of_windows(windows, self._rarity))
+            found += windows.priority(phase.rare_share, window_priorities(windows, self._rarity))
         if phase.event_share:
-            found += windows.emphasis(phase.event_share, windows.eventful())
+            found += windows.priority(phase.event_share, windows.event_weights())
         return found
 
     def batches(
@@ -117,27 +117,27 @@ class TrainingData:
     ) -> Generator[WindowBatch]:
         """Yield this process's share of the batches of steps first_step, first_step + 1, … for ever."""
         size = phase.batch_size // world_size
-        windows, seed = self.windows(phase), self.recipe.seed
+        windows, seed = self.windows(phase), self.config.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
-            ahead=threads + 1, emphases=self.emphases(windows, phase),
+            ahead=threads + 1, priorities=self.priorities(windows, phase),
         )  # fmt: skip
         yield from batches
 
     def held_out(self) -> tuple[WindowBatch, tuple[int, ...]]:
         """Return the held-out windows and the horizons that fit into the test episodes; both follow from the seed."""
         windows, horizons = self.test_windows()
-        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
+        numbers = windows.draw(self.config.windows, seed=self.config.seed, step=HELD_OUT_STEP)
         return windows.batch(numbers), horizons
 
     def test_windows(self) -> tuple[Windows, tuple[int, ...]]:
         """Return all windows of the test episodes, and the horizons that fit into them."""
         longest = max(entry.frames for entry in self.test.entries)
-        context = max(HELD_OUT_CONTEXT, self.recipe.predictor.context)
-        horizons = tuple(h for h in self.recipe.horizons if context + h <= longest)
+        context = max(HELD_OUT_CONTEXT, self.config.predictor.context)
+        horizons = tuple(h for h in self.config.horizons if context + h <= longest)
         if not horizons:
-            context = self.recipe.predictor.context
-            horizons = (min(self.recipe.horizons),)
+            context = self.config.predictor.context
+            horizons = (min(self.config.horizons),)
         window = Window(context, max(horizons))
         return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons
 

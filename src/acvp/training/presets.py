@@ -1,4 +1,4 @@
-"""Complete recipes: the paper's, the authors', one for half an hour on two cores, one for seconds.
+"""Complete training configs: the paper's, the authors', one for half an hour on two cores, one for seconds.
 
 A network for other frame sizes than the paper's two is derived: strided convolutions that halve the frame, with pads
 chosen so that deconvolutions mirror them exactly, until its shorter side has at most 12 pixels.
@@ -11,19 +11,21 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from acvp.compat import current_training
 from acvp.data.priorities import CELL
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, config_class
+from acvp.models import config_from_dict as predictor_config_from_dict
 from acvp.pixel import PixelConfig
 from acvp.pixel.palette import Palette
 from acvp.pixel.statistics import colors_of, motions_of, recolors_of
-from acvp.training.config import TrainConfig
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.recipe import Phase, Recipe, paper_curriculum, within_minutes
+from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig, within_minutes
 
+PAPER_DECAY = 0.9
+"""Factor on the learning rate (appendix A)."""
 FrameShape = tuple[int, int, int]
 ATARI: FrameShape = (210, 160, 3)
 GRAY_84: FrameShape = (84, 84, 1)
@@ -32,8 +34,8 @@ SMALLEST = 12
 MOST_LAYERS = 4
 
 
-def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
-    """Return the recipe that a command line asks for, on a store."""
+def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
+    """Return the config that a command line asks for, on a dataset."""
     info = store.info
     of_paper = config.preset == "cpu" and config.model != "pixel" and tuple(info.frame_shape) == ATARI
     gray = of_paper if config.view == "auto" else config.view == "gray84"
@@ -47,13 +49,13 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
         found = motions_of(train, min(_cell(frame), CELL), seed=config.seed, view=get_view(view) if gray else None)
         options |= {"motions": found.newest, "older_motions": found.older}
         options["recolors"] = () if gray else _recolors(train, options["palette"])
-    recipe = PRESETS[config.preset](config.model, frame, **options)
-    phases = recipe.phases if config.minutes is None else within_minutes(recipe.phases, config.minutes)
-    return replace(recipe, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
+    training = PRESETS[config.preset](config.model, frame, **options)
+    phases = training.phases if config.minutes is None else within_minutes(training.phases, config.minutes)
+    return replace(training, view=view, phases=phases, seed=config.seed, test_fraction=config.test_fraction)
 
 
 def _refuse_papers(preset: str) -> None:
-    """Refuse the paper's recipes for the pixel-exact predictor, before a store is searched for colors and motions."""
+    """Refuse the paper's presets for the pixel-exact predictor, before a store is searched for colors and motions."""
     if preset in ("paper", "authors"):
         raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")
 
@@ -72,28 +74,28 @@ def _recolors(train: EpisodeStore, palette: Palette) -> tuple[int, ...]:
     return tuple(palette.index(follows.get(color, color)) for color in palette) if follows else ()
 
 
-def paper(model: str, frame: FrameShape, **options: Any) -> Recipe:
+def paper(model: str, frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return the paper's training: Graves' RMSProp, three phases, 3.5 M updates (§4, appendix A); gray: one phase."""
     if model == "pixel":
         _refuse_papers("paper")
-    return Recipe(
+    return TrainingConfig(
         name="paper",
         predictor=network(model, frame, **options),
         view="rgb",
-        optimizer=OptimizerConfig(kind="graves-rmsprop"),
+        optimizer=OptimizerConfig(name="graves-rmsprop"),
         phases=_published_phases(model, frame),
         evaluate_every=5_000,
     )
 
 
-def authors(model: str, frame: FrameShape, **options: Any) -> Recipe:
+def authors(model: str, frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return the training of the authors' code: Adam at a fixed rate, twice that for biases."""
     phases = tuple(replace(phase, decay=1.0) for phase in _published_phases(model, frame))
-    optimizer = OptimizerConfig(kind="adam", bias_rate=2.0)
+    optimizer = OptimizerConfig(name="adam", bias_rate=2.0)
     return replace(paper(model, frame, **options), name="authors", optimizer=optimizer, phases=phases)
 
 
-def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
+def cpu(model: str, frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
     if model == "pixel":
         return _pixel_cpu(frame, **options)
@@ -105,30 +107,30 @@ def cpu(model: str, frame: FrameShape, **options: Any) -> Recipe:
         replace(second, lr=3e-4, steps=None, minutes=10.0, warmup=50, decay=1.0, anneal=True),
     )
     return replace(
-        paper(model, frame, **options), name="cpu", optimizer=OptimizerConfig(kind="adam"), phases=phases,
+        paper(model, frame, **options), name="cpu", optimizer=OptimizerConfig(name="adam"), phases=phases,
         evaluate_every=250,
     )  # fmt: skip
 
 
-def _pixel_cpu(frame: FrameShape, **options: Any) -> Recipe:
+def _pixel_cpu(frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return half an hour for the pixel-exact predictor: one step ahead, always from real frames."""
     predictor = PixelConfig(frame=frame, cell=_cell(frame), round_edges=True, by_place=True, events=16, **options)
     phase = Phase(
         predict=4, context=predictor.context, batch_size=2, feed_back=False, lr=2e-3, minutes=30.0, warmup=50,
         rare_share=0.5, event_share=0.15, outcome_weight=10.0, anneal=True,
     )  # fmt: skip
-    return Recipe(
+    return TrainingConfig(
         name="cpu",
         predictor=predictor,
         view="rgb",
-        optimizer=OptimizerConfig(kind="muon", weight_decay=0.1),
+        optimizer=OptimizerConfig(name="muon", weight_decay=0.1),
         phases=(phase,),
         evaluate_every=1000,
         windows=8,
     )
 
 
-def _pixel_smoke(frame: FrameShape, **options: Any) -> Recipe:
+def _pixel_smoke(frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return seconds of training of a small pixel-exact network."""
     sizes: dict[str, Any] = {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
     full = _pixel_cpu(frame, **(sizes | options))
@@ -143,7 +145,7 @@ def _cell(frame: FrameShape) -> int:
     return 4 if frame[0] % 5 or frame[1] % 5 else 5
 
 
-def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
+def smoke(model: str, frame: FrameShape, **options: Any) -> TrainingConfig:
     """Return seconds of training of a small network: to see that everything works."""
     if model == "pixel":
         return _pixel_smoke(frame, **options)
@@ -153,11 +155,11 @@ def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
         replace(first, lr=1e-3, batch_size=min(first.batch_size, 16), steps=100, decay=1.0, warmup=10),
         replace(second, lr=3e-4, batch_size=4, steps=20, decay=1.0),
     )
-    return Recipe(
+    return TrainingConfig(
         name="smoke",
         predictor=network(model, frame, **(sizes | options)),
         view="rgb",
-        optimizer=OptimizerConfig(kind="adam"),
+        optimizer=OptimizerConfig(name="adam"),
         phases=phases,
         evaluate_every=50,
         windows=8,
@@ -165,7 +167,7 @@ def smoke(model: str, frame: FrameShape, **options: Any) -> Recipe:
     )
 
 
-PRESETS: dict[str, Callable[..., Recipe]] = {"paper": paper, "authors": authors, "cpu": cpu, "smoke": smoke}
+PRESETS: dict[str, Callable[..., TrainingConfig]] = {"paper": paper, "authors": authors, "cpu": cpu, "smoke": smoke}
 
 
 def network(model: str, frame: FrameShape, *, width: int | None = None, **options: Any) -> Any:
@@ -241,3 +243,35 @@ def _published_phases(model: str, frame: FrameShape) -> tuple[Phase, ...]:
 
 def _paper_phases(model: str) -> tuple[Phase, ...]:
     return paper_curriculum(recurrent=model == "recurrent", context=1 if model == "mlp" else None)
+
+
+def paper_curriculum(*, recurrent: bool, context: int | None = None, decay: float = PAPER_DECAY) -> tuple[Phase, ...]:
+    """Return the paper's three phases of 1.5 M, 1 M and 1 M updates (§4, appendix A).
+
+    The recurrent network's first phase unrolls through 20 real frames and predicts the last 10 from them.
+    """
+    frames = context or (11 if recurrent else 4)
+    small = 4 if recurrent else 8
+    first = Phase(
+        predict=10 if recurrent else 1, context=frames, feed_back=not recurrent, batch_size=4 if recurrent else 32,
+        lr=1e-4, steps=1_500_000, decay=decay,
+    )  # fmt: skip
+    second = Phase(predict=3, context=frames, batch_size=small, lr=1e-5, steps=1_000_000, decay=decay)
+    return first, second, replace(second, predict=5)
+
+
+def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
+    """Return the config that a run's config.json holds; fields that an earlier version did not have get defaults."""
+    values = current_training(values)
+    try:
+        return TrainingConfig(
+            **values
+            | {
+                "predictor": predictor_config_from_dict(values["predictor"]),
+                "optimizer": OptimizerConfig(**values["optimizer"]),
+                "phases": tuple(Phase(**phase) for phase in values["phases"]),
+                "horizons": tuple(values.get("horizons", (1, 10, 30))),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise UserError(f"config.json holds no training config of acvp ({error}); choose another --run") from error

@@ -32,9 +32,9 @@ from acvp.models import (
 )
 from acvp.pixel import PixelPredictor
 from acvp.runs import RunFolder, clock, default_path, differences, peak_memory_bytes, provenance
-from acvp.training.config import TrainConfig
+from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, total_minutes
 from acvp.training.data import TrainingData, to_device
-from acvp.training.recipe import Phase, Recipe, completed, prolonged, total_minutes
+from acvp.training.presets import config_from_dict
 from acvp.training.state import Restored, from_checkpoint
 from acvp.training.trainer import Trainer, TrainingLog, make_fabric
 from acvp.training.validation import Conclusions, compare_with_copying
@@ -49,29 +49,29 @@ BUSY_BELOW = 0.8
 """Share of processor time below which a run reports that minutes are wall-clock minutes."""
 
 
-def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None = None) -> Result:
-    """Train until the recipe is done; stops by signal and by divergence come back as exit codes."""
+def train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None = None) -> Result:
+    """Train until the last phase is over; stops by signal and by divergence come back as exit codes."""
     keep_freed_memory()
     with without_denormals():  # before there are threads
-        return _train(config, store, recipe, console)
+        return _train(config, store, training, console)
 
 
-def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None) -> Result:
-    run = RunFolder(config.run or default_path(store.info.env_id, kind_of(recipe.predictor), recipe.seed))
+def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None) -> Result:
+    run = RunFolder(config.run or default_path(store.info.env_id, kind_of(training.predictor), training.seed))
     if config.minutes is not None and run.begun:
-        recipe = _with_more_minutes(recipe, run)
-    data = TrainingData(store, recipe)
+        training = _with_more_minutes(training, run)
+    data = TrainingData(store, training)
     fabric = make_fabric(config)
     first = fabric.is_global_zero  # the one process that writes and prints
     display = Display(console or err, silent=not first)
     with stop_signals() as stop, run.writing() if first else nullcontext(), display:
         restored = _begin(config, run, fabric, data, display)
-        predictor = _predictor(recipe, data, restored)
+        predictor = _predictor(training, data, restored)
         if config.compile:
             compile_networks(predictor)
         log = _log(run, restored) if first else None
         trainer = Trainer(
-            fabric, predictor, recipe, data, options=config, run=run, display=display, log=log, stop=stop,
+            fabric, predictor, training, data, options=config, run=run, display=display, log=log, stop=stop,
             state=restored.state if restored else None, optimizer_state=restored.optimizer if restored else None,
         )  # fmt: skip
         try:
@@ -87,7 +87,7 @@ def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
 
 
 def _fit(trainer: Trainer) -> None:
-    if trainer.state.phase < len(trainer.recipe.phases):
+    if trainer.state.phase < len(trainer.config.phases):
         _announce(trainer)
     busy, began = time.process_time(), time.perf_counter()
     try:
@@ -111,7 +111,7 @@ def _finish(trainer: Trainer, share: str | None) -> None:
     if share:
         display.print(share)
     display.print(f"finished at step {trainer.state.step:,}: {run.predictor}")
-    minutes = 2 * total_minutes(trainer.recipe.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
+    minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
     display.print(f"{advice}to train further: {trainer.options.command(run.path, minutes)}")
 
 
@@ -143,10 +143,10 @@ def _announce(trainer: Trainer) -> None:
     count = sum(weight.numel() for weight in trainer.predictor.parameters())
     display.print(f"run: {trainer.run.path}")
     display.print(
-        f"{kind_of(trainer.recipe.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
+        f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
     )
     display.print(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
-    for number, phase in enumerate(trainer.recipe.phases, 1):
+    for number, phase in enumerate(trainer.config.phases, 1):
         left_out = data.windows(phase).left_out
         if left_out:
             frames = phase.context + phase.predict
@@ -162,7 +162,7 @@ def _look_up(trainer: Trainer) -> None:
     predictor, data, position = trainer.predictor, trainer.data, trainer.state
     if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
         _look_for_places(trainer, predictor)
-    if any(phase.rare_share for phase in trainer.recipe.phases[position.phase :]):
+    if any(phase.rare_share for phase in trainer.config.phases[position.phase :]):
         trainer.display.print(f"looking for what is rare in {data.train.frames:,} frames")
         data.look_for_rare(trainer.check_stop)
 
@@ -194,7 +194,7 @@ def _estimated(trainer: Trainer) -> list[str]:
 def estimate(trainer: Trainer) -> list[str]:
     """Time forward and backward passes of every phase that is left, without an update; return lines to print."""
     lines = []
-    phases, first = trainer.recipe.phases, trainer.state.phase
+    phases, first = trainer.config.phases, trainer.state.phase
     for number in range(first, len(phases)):
         phase = phases[number]
         seconds = trainer.step_seconds[number] = _step_seconds(trainer, phase)
@@ -214,7 +214,7 @@ def _step_seconds(trainer: Trainer, phase: Phase) -> float:
     """Return the seconds of a forward and backward pass."""
     fabric, windows = trainer.fabric, trainer.data.windows(phase)
     drawn = windows.draw(
-        phase.batch_size // fabric.world_size, seed=trainer.recipe.seed, step=0,
+        phase.batch_size // fabric.world_size, seed=trainer.config.seed, step=0,
         rank=fabric.global_rank, world_size=fabric.world_size,
     )  # fmt: skip
     batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
@@ -229,7 +229,7 @@ def _step_seconds(trainer: Trainer, phase: Phase) -> float:
 
 def check_disk(trainer: Trainer) -> str:
     """Refuse to start if the checkpoints will not fit; return what they need as a line to print."""
-    size = _weights(trainer) * (1 + OPTIMIZER_COPIES[trainer.recipe.optimizer.kind]) + 2**16
+    size = _weights(trainer) * (1 + OPTIMIZER_COPIES[trainer.config.optimizer.name]) + 2**16
     used = sum(file.stat().st_size for file in trainer.run.checkpoints.rglob("*") if file.is_file())
     needed = size * (trainer.options.keep + 2) + _weights(trainer)  # the newest, the best, the next, the predictor
     free = shutil.disk_usage(trainer.run.checkpoints).free
@@ -247,7 +247,7 @@ def _weights(trainer: Trainer) -> int:
 
 def _memory(trainer: Trainer) -> str:
     """Return the memory that the process has taken, plus that of the optimizer state."""
-    optimizer = _weights(trainer) * OPTIMIZER_COPIES[trainer.recipe.optimizer.kind]
+    optimizer = _weights(trainer) * OPTIMIZER_COPIES[trainer.config.optimizer.name]
     device = trainer.fabric.device
     if device.type == "cuda":
         taken, where = torch.cuda.max_memory_allocated(device), "on each GPU"
@@ -261,7 +261,7 @@ def _begin(
 ) -> Restored | None:
     """Start a run, or return what its newest checkpoint holds; the result is the same in every process."""
     body = {
-        "recipe": data.recipe.to_dict(),
+        "training": data.config.to_dict(),
         "store": data.store.digest,
         "data": data.store.info.env_id,
         "held_out": data.held_out_episodes,
@@ -279,38 +279,37 @@ def _begin(
     return restored
 
 
-def _with_more_minutes(recipe: Recipe, run: RunFolder) -> Recipe:
-    """Return the recipe with the run's own phases, followed by phases for the minutes that are added to it.
+def _with_more_minutes(training: TrainingConfig, run: RunFolder) -> TrainingConfig:
+    """Return the config with the run's own phases, followed by phases for the minutes that are added to it.
 
-    A recipe of another kind is returned as it is, to be refused with what differs.
+    A config of another kind is returned as it is, to be refused with what differs.
     """
-    before = run.read_config().get("recipe")
+    before = run.read_config().get("training")
     if before is None:
-        return recipe
-    phases = tuple(Phase(**phase) for phase in completed(before)["phases"])
-    longer = prolonged(phases, recipe.phases)
-    return recipe if longer is None else replace(recipe, phases=longer)
+        return training
+    longer = prolonged(config_from_dict(before).phases, training.phases)
+    return training if longer is None else replace(training, phases=longer)
 
 
 def _check_config(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to resume a run with another dataset or recipe, naming what differs; more phases are added to it."""
-    recipe = completed(before["recipe"]) if before.get("recipe") else None  # none: a run of an agent
-    phases = now["recipe"]["phases"]
-    if recipe and len(recipe["phases"]) > len(phases):
-        minutes = sum(phase["minutes"] or 0.0 for phase in recipe["phases"])
+    """Refuse to resume a run with another dataset or config, naming what differs; more phases are added to it."""
+    training = config_from_dict(before["training"]).to_dict() if before.get("training") else None  # none: an agent's
+    phases = now["training"]["phases"]
+    if training and len(training["phases"]) > len(phases):
+        minutes = sum(phase["minutes"] or 0.0 for phase in training["phases"])
         raise UserError(f"{run.path} has been given more time: use --minutes {minutes:g} or more, or another --run")
-    same = phases[: len(recipe["phases"])] if recipe else phases
-    planned = now["recipe"] | {"phases": same}
+    same = phases[: len(training["phases"])] if training else phases
+    planned = now["training"] | {"phases": same}
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
     ):
-        for text in differences(recipe, planned):
+        for text in differences(training, planned):
             if text.startswith(name):
                 raise UserError(f"{run.path} was trained on {what} ({text}); choose another --data or --run")
     if before.get("store") != now["store"]:
         raise UserError(f"{run.path} was trained on another dataset, or it has changed; choose another --data or --run")
-    require_same(run, recipe, planned)
+    require_same(run, training, planned)
     if before.get("held_out") != now["held_out"]:
         raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
     if len(same) < len(phases):  # a finished run is no longer finished, and its newest checkpoint is resumed
@@ -318,11 +317,11 @@ def _check_config(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -
         run.write_config(now)
 
 
-def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) -> Predictor:
+def _predictor(training: TrainingConfig, data: TrainingData, restored: Restored | None) -> Predictor:
     """Return the predictor to train: new with the mean image of the training part, or that of the checkpoint."""
-    predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(recipe.seed))
+    predictor = build_predictor(training.predictor, torch.Generator().manual_seed(training.seed))
     info = data.store.info
-    predictor.about = About(env_id=info.env_id, view=recipe.view, action_meanings=info.action_meanings)
+    predictor.about = About(env_id=info.env_id, view=training.view, action_meanings=info.action_meanings)
     if restored is None:
         predictor.normalizer.set_mean(data.mean())
         return predictor
@@ -335,19 +334,19 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
 
 def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
     """Write the finished predictor with its card."""
-    info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
+    info, training, data = trainer.data.store.info, trainer.config, trainer.data
     report, seconds = trainer.report or trainer.measure(), sum(trainer.state.seconds)
     threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,
-        view=recipe.view,
+        view=training.view,
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
         f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
         compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
-        f"{recipe.name}, seed {recipe.seed}",
-        error=f"{report.sentence(recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows; "
+        f"{training.name}, seed {training.seed}",
+        error=f"{report.sentence(training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "
         f"{conclusions.sentence}",
     )
     write_folder(trainer.run.predictor, predictor_files(trainer.predictor))

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from acvp.artifacts import REQUIRED, WEIGHTS_NAME
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, to_bytes, to_tensors
+from acvp.compat import current_run
 from acvp.models import Predictor, predictor_files
 
 STATE_NAME, OPTIMIZER_NAME = "state.json", "optimizer.safetensors"
@@ -88,12 +89,13 @@ def to_files(
     predictor: Predictor,
     optimizer: Optimizer | None,
     state: TrainerState,
-    recipe: dict[str, Any],
+    training: dict[str, Any],
     digest: str,
     unlogged: Sequence[StepReport] = (),
 ) -> dict[str, bytes]:
     """Return the files of a checkpoint; `optimizer` is None between two phases."""
-    body = {"position": state.to_dict(), "recipe": recipe, "store": digest, "unlogged": list(map(asdict, unlogged))}
+    steps = list(map(asdict, unlogged))
+    body = {"position": state.to_dict(), "training": training, "store": digest, "unlogged": steps}
     files = {name: data for name, data in predictor_files(predictor).items() if name in REQUIRED}
     tensors = {} if optimizer is None else optimizer_tensors(optimizer)
     return files | {OPTIMIZER_NAME: to_bytes(tensors), STATE_NAME: json.dumps(body, indent=1).encode()}
@@ -107,7 +109,7 @@ class Restored:
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     """As by `optimizer_tensors`; empty between two phases."""
-    recipe: dict[str, Any]
+    training: dict[str, Any]
     digest: str
     unlogged: list[StepReport]
     """Updates that metrics.jsonl has no line of yet."""
@@ -116,7 +118,7 @@ class Restored:
 def from_checkpoint(checkpoint: Checkpoint) -> Restored:
     """Return what a checkpoint holds, or CheckpointError with the item that is missing."""
     try:
-        body = json.loads(checkpoint.files[STATE_NAME])
+        body = current_run(json.loads(checkpoint.files[STATE_NAME]))
         values = dict(body["position"])
         for name in ("best", "phase_best"):
             values[name] = inf if values[name] is None else float(values[name])
@@ -126,6 +128,6 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
         weights = to_tensors(checkpoint.files[WEIGHTS_NAME], checkpoint.path / WEIGHTS_NAME)
         optimizer = to_tensors(checkpoint.files[OPTIMIZER_NAME], checkpoint.path / OPTIMIZER_NAME)
         unlogged = [StepReport(**report) for report in body.get("unlogged", [])]  # not in early checkpoints
-        return Restored(TrainerState(**values), weights, optimizer, body["recipe"], body["store"], unlogged)
+        return Restored(TrainerState(**values), weights, optimizer, body["training"], body["store"], unlogged)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of training ({error})") from error

@@ -25,10 +25,9 @@ from acvp.harness import Display, DivergenceError, MetricsLog, Saver
 from acvp.models import Predictor
 from acvp.models.acceleration import cpu_has_bfloat16
 from acvp.runs import RunFolder, clock
-from acvp.training.config import TrainConfig
+from acvp.training.config import Phase, TrainConfig, TrainingConfig
 from acvp.training.data import DeviceBatch, TrainingData, objective, to_device
 from acvp.training.optimizers import make_optimizer, set_learning_rate
-from acvp.training.recipe import Phase, Recipe
 from acvp.training.state import StepReport, TrainerState, to_files
 from acvp.training.validation import HeldOut, HeldOutReport
 
@@ -126,13 +125,13 @@ class Speed:
 
 
 class Trainer:
-    """Trains one predictor through the phases of a recipe: `fit` until the end, or until stopped."""
+    """Trains one predictor through the phases of its config: `fit` until the end, or until stopped."""
 
     def __init__(
         self,
         fabric: Fabric,
         predictor: Predictor,
-        recipe: Recipe,
+        training: TrainingConfig,
         data: TrainingData,
         *,
         options: TrainConfig,
@@ -144,7 +143,7 @@ class Trainer:
         optimizer_state: dict[str, Tensor] | None = None,
     ) -> None:
         """Take everything that training needs; `state` and `optimizer_state` are those of the checkpoint to resume."""
-        self.fabric, self.recipe, self.data, self.options, self.run = fabric, recipe, data, options, run
+        self.fabric, self.config, self.data, self.options, self.run = fabric, training, data, options, run
         self.display, self.log, self.stop = display, log, stop
         self.state = state or TrainerState()
         self._optimizer_state = optimizer_state
@@ -157,14 +156,14 @@ class Trainer:
         self._ticked = time.monotonic()
         self._score = inf
         self._stopping = 0
-        _require_even(recipe, fabric.world_size, options.accumulate)
+        _require_even(training, fabric.world_size, options.accumulate)
 
     def fit(self) -> None:
         """Train through all phases that are left."""
         self._ticked = time.monotonic()
         self._saver.restart_clock()
-        while self.state.phase < len(self.recipe.phases):
-            self._fit_phase(self.recipe.phases[self.state.phase])
+        while self.state.phase < len(self.config.phases):
+            self._fit_phase(self.config.phases[self.state.phase])
 
     def check_stop(self, *done: int) -> None:
         """Raise StoppedError if a signal asks to stop, during long work outside of the updates."""
@@ -238,7 +237,7 @@ class Trainer:
 
     def _optimizer(self) -> Optimizer:
         """Return the phase's optimizer: new, or with the state of the checkpoint."""
-        optimizer = make_optimizer(self.recipe.optimizer, self.predictor)
+        optimizer = make_optimizer(self.config.optimizer, self.predictor)
         if self._optimizer_state:
             restore_optimizer(optimizer, self._optimizer_state)
         self._optimizer_state = None
@@ -251,14 +250,14 @@ class Trainer:
         if self.log:
             self.log.step(report)
         self._show(phase, report)
-        if over or state.phase_step % self.recipe.evaluate_every == 0:
+        if over or state.phase_step % self.config.evaluate_every == 0:
             improved = self.evaluate()
             over = over or (phase.patience is not None and state.stale >= phase.patience)
         return over, improved
 
     def _show(self, phase: Phase, report: StepReport) -> None:
         self._speed.add(report)
-        name = f"phase {report.phase + 1}/{len(self.recipe.phases)}"
+        name = f"phase {report.phase + 1}/{len(self.config.phases)}"
         progress = phase.progress(self.state.phase_step, self.state.seconds[-1])
         self.display.show(name, progress, lambda: self._speed.text(report.step, self.seconds_left()))
 
@@ -288,15 +287,15 @@ class Trainer:
         check_finite(self.state.step, self.predictor)
         if self.fabric.is_global_zero:
             unlogged = self.log.unlogged() if self.log else []
-            recipe, digest = self.recipe.to_dict(), self.data.store.digest
-            files = to_files(self.predictor, optimizer, self.state, recipe, digest, unlogged)
+            training, digest = self.config.to_dict(), self.data.store.digest
+            files = to_files(self.predictor, optimizer, self.state, training, digest, unlogged)
             self._saver.save(self.state.step, files, score=self._score)
         self._saver.restart_clock()
 
     def seconds_left(self) -> float | None:
         """Return the wall-clock seconds that are left for the phases; None if that is unknown."""
         left = 0.0
-        for number, phase in enumerate(self.recipe.phases[self.state.phase :], self.state.phase):
+        for number, phase in enumerate(self.config.phases[self.state.phase :], self.state.phase):
             here = number == self.state.phase
             done, used = (self.state.phase_step, self.state.seconds[-1]) if here else (0, 0.0)
             step_seconds = self.step_seconds.get(number)
@@ -308,8 +307,8 @@ class Trainer:
         return left
 
 
-def _require_even(recipe: Recipe, world: int, accumulate: int) -> None:
-    for number, phase in enumerate(recipe.phases, 1):
+def _require_even(training: TrainingConfig, world: int, accumulate: int) -> None:
+    for number, phase in enumerate(training.phases, 1):
         if phase.batch_size % (world * accumulate):
             raise UserError(
                 f"phase {number} has batches of {phase.batch_size} windows, which {world} process(es) and --accumulate "
