@@ -139,8 +139,8 @@ class Agent:
     def values(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the discounted rewards (B, A) expected of each action; frames (B, 4, 84, 84) gray, oldest first."""
         if frames.ndim != 4 or frames.shape[1:] != (self.stack, SIDE, SIDE) or frames.dtype != np.uint8:
-            expected = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
-            raise AgentError(f"an agent sees {expected}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
+            shape = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
+            raise AgentError(f"an agent sees {shape}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
         device = self.network.head.weight.device
         values: NDArray[np.float32] = self.network(torch.tensor(frames, device=device)).numpy(force=True)
         return values
