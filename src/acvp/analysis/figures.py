@@ -244,7 +244,7 @@ def _explained_bars(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]
     axes.set_xticks(
         groups, [f"{name}\n{count:,} pixels" for name, count in split["changed_pixels"].items()], fontsize=8
     )
-    axes.set_ylabel("of the change, explained", color=colors["ink"])
+    axes.set_ylabel("share of the change explained", color=colors["ink"])
     axes.set_ylim(top=1.02)
     style(axes, colors)
     legend_below(axes, colors, columns=3, size=7)

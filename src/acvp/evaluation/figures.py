@@ -65,6 +65,7 @@ def _label(axes: Axes, described: Mapping[str, Any], colors: dict[str, str]) -> 
     better = "" if described["better"] == "neither" else f", {described['better']} is better"
     axes.set_xlabel("steps ahead (agent steps)", color=colors["ink"])
     axes.set_ylabel(f"{described['unit']}{better}", color=colors["ink"])
+    axes.locator_params(axis="x", integer=True)
     style(axes, colors)
     legend_below(axes, colors)
 
