@@ -22,6 +22,7 @@ import pytest
 import torch
 
 import acvp.cli.main
+import acvp.evaluation.metrics
 import acvp.models
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
@@ -215,6 +216,7 @@ def given(folder: Path) -> dict[str, dict[str, Any]]:
         },
         "play.md": {"frames": frames[None, -acvp.load(folder / "runs" / "mine").context :]},
         "environments.md": {},
+        "metrics.md": {},
     }  # fmt: skip
 
 
@@ -227,6 +229,7 @@ SHORTER = {
 """What Python on the pages has instead, so that it runs in a second."""
 
 
+@pytest.mark.usefixtures("built_in_metrics")
 @pytest.mark.parametrize("page", sorted({block.page for block in PYTHON}))
 def test_python_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, as a reader goes through a page."""
@@ -254,6 +257,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
         and np.array_equal(names["rgb"], names["store"][0].frames(0, 16))
     ),
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
+    "metrics.md": lambda names: acvp.evaluation.metrics.registered() == {"brightness": names["brightness"]},
     "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }
 """What must have come of the Python of a page."""

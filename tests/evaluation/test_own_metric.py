@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -22,16 +21,8 @@ from acvp.evaluation.windows import HeldOutPart
 from acvp.runs import ResultCache
 from tests.evaluation.predictors import Answers, as_model
 
+pytestmark = pytest.mark.usefixtures("built_in_metrics")
 WORDS: dict[str, Any] = {"title": "Largest error", "unit": "pixel values", "formula": "max of |x̂ − x| in {braces}"}
-
-
-@pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
-    """Forget the metrics that a test has registered."""
-    before = METRICS.copy()
-    yield
-    METRICS.clear()
-    METRICS.update(before)
 
 
 def largest(predicted: Tensor, truth: Tensor) -> Tensor:
