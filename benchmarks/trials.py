@@ -85,7 +85,7 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(name="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
-    "pixel, no recolors": lambda r: pixel(r, recolors=()),
+    "pixel, no palette cycling": lambda r: pixel(r, recolors=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
@@ -106,10 +106,10 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
     "pixel, any color anywhere": lambda r: pixel(r, by_place=False),
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
-    "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
+    "pixel, input corruption": lambda r: pixel(r, spoiled=0.5),
     "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
-    "pixel, rare share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
+    "pixel, priority share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
     "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], outcome_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
         pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
