@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
         (["--run", "nowhere"], "nowhere: no such folder"),
         (["--run", "empty"], "cannot be read"),
         (["--run", "begun"], "no checkpoint yet"),
-        (["--pretrained", "nobody"], "nobody"),
+        (["--predictors", "nobody"], "nobody"),
         (["--run", "a/x", "b/x"], "two predictors are called x"),
         (["--run", "tiny", "--fps", "0"], "--fps 0"),
         (["--run", "tiny", "--temperature", "-1"], "--temperature -1"),
@@ -71,7 +71,7 @@ def test_mistakes_get_one_line(
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_looking_at_every_action_leaves_the_luck_as_it_was(steps: int) -> None:
-    subject = gather([], ["freeway"], temperature=1.0).get("freeway")
+    subject = gather(["freeway"], temperature=1.0).get("freeway")
     assert isinstance(subject.predictor, PixelPredictor)
     assert subject.predictor.generator is not None
     dreamer = Dreamer(subject)
@@ -85,7 +85,7 @@ def test_looking_at_every_action_leaves_the_luck_as_it_was(steps: int) -> None:
 
 
 def test_with_a_temperature_those_draw_that_can(folder: Path) -> None:
-    session = session_maker(PlayConfig(run=(folder,), pretrained=("freeway",), temperature=0.5, seed=7))()
+    session = session_maker(PlayConfig(predictors=(str(folder), "freeway"), temperature=0.5, seed=7))()
     drawing, other = (session.cast.get(name).predictor for name in ("freeway", "tiny"))
     session.close()
     assert isinstance(drawing, PixelPredictor)
@@ -105,7 +105,17 @@ def hear_interrupts() -> None:
 def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     with free_socket(18900) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "acvp", "play", "--run", str(folder), "--port", str(port), "--no-browser"]
+        command = [
+            sys.executable,
+            "-m",
+            "acvp",
+            "play",
+            "--predictors",
+            str(folder),
+            "--port",
+            str(port),
+            "--no-browser",
+        ]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_interrupts) as process:
             assert process.stdout is not None

@@ -47,7 +47,7 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
     with ExitStack() as stack:
         games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
         agent.check_actions(games[0].action_meanings, games[0].env_id)
-        for _ in range(min(config.plays, config.at_once) - 1):
+        for _ in range(min(config.episodes, config.at_once) - 1):
             games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]
         results = None if config.out is None else stack.enter_context(unfinished_results(config.out / PARTS_NAME))
         scores = _play(config, agent, games, results, progress)
@@ -70,11 +70,11 @@ def _play(
     weights = hashlib.sha256(to_bytes(agent.network.state_dict())).hexdigest()
     shared = {"version": __version__, "game": games[0].env_id, "settings": games[0].settings, "agent": weights}
     plays: list[Play] = []
-    for first in range(0, config.plays, len(games)):
-        count = min(len(games), config.plays - first)
+    for first in range(0, config.episodes, len(games)):
+        count = min(len(games), config.episodes - first)
 
         def measure(first: int = first, count: int = count) -> dict[str, Any]:
-            show = partial(_show, progress, first, config.plays)
+            show = partial(_show, progress, first, config.episodes)
             scores = play_games(agent, games[:count], plays=count, first=first, progress=show, **options)
             return {"plays": [[play.seed, play.score, play.actions] for play in scores.plays]}
 
@@ -82,7 +82,7 @@ def _play(
         found = measure() if results is None else results.part(shared | options | which, measure)
         for number, (seed, score, actions) in enumerate(found["plays"], first):
             plays.append(Play(number, seed, generator("over", number), score, actions))
-        progress(len(plays), config.plays)
+        progress(len(plays), config.episodes)
     return Scores(tuple(plays))
 
 
@@ -90,7 +90,7 @@ def _references(
     config: AgentEvaluateConfig, games: Sequence[Game], results: ResultCache | None, progress: Progress
 ) -> References:
     """Return the best constant action and random play in the same episodes, kept when they are over."""
-    options: dict[str, Any] = {"plays": config.plays, "epsilon": config.epsilon, "seed": config.seed}
+    options: dict[str, Any] = {"plays": config.episodes, "epsilon": config.epsilon, "seed": config.seed}
     which = {"references": options, "game": games[0].env_id, "settings": games[0].settings, "version": __version__}
 
     def measure() -> References:
@@ -112,7 +112,7 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "env_id": game.env_id,
         "settings": game.settings,
         "epsilon": config.epsilon,
-        "plays": config.plays,
+        "plays": config.episodes,
         "seed": config.seed,
         "mean": scores.mean,
         "standard_error": scores.standard_error,

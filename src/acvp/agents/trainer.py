@@ -135,7 +135,7 @@ class AgentTrainer:
         scores = play_games(
             agent,
             self.games,
-            plays=settings.evaluate_plays,
+            plays=settings.evaluate_episodes,
             epsilon=settings.evaluate_epsilon,
             seed=evaluation_seed(self.options.seed, position.evaluations),
         )

@@ -58,13 +58,13 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
     """Let the agent play by the frames of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
-    subjects = [as_model(path, load(path), config.device) for path in config.runs]
+    subjects = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
             stack.enter_context(
                 make_game(agent.about.env_id, max_steps=config.max_steps, import_module=config.import_module)
             )
-            for _ in range(config.plays)
+            for _ in range(config.episodes)
         ]
         _check(config, agent, subjects, games[0])
         make_folder(out)
@@ -82,7 +82,7 @@ def control_out(config: ControlConfig) -> Path:
     """Return where results go; a predictor of the package has no folder of its own for them."""
     if config.out is not None:
         return config.out
-    return default_out(config.runs) if config.runs[0].is_dir() else SEVERAL
+    return default_out(config.predictors) if config.predictors[0].is_dir() else SEVERAL
 
 
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
@@ -91,7 +91,7 @@ def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Loaded
         refuse_other_game(subject.name, subject.predictor, game)
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
-        raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
+        raise UserError(f"--predictors: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 class Measurements:
@@ -105,7 +105,7 @@ class Measurements:
             "game": games[0].env_id,
             "settings": games[0].settings,
             "agent": agent_fingerprint(agent),
-            "plays": config.plays,
+            "plays": config.episodes,
             "seed": config.seed,
             "random_numbers": "of each play",
         }
@@ -114,7 +114,7 @@ class Measurements:
     def depths(self, weights: str) -> list[int]:
         """Return the depths to show of a predictor: those asked for, and those that earlier commands have measured."""
         before = self.ledger.values("depth", self._shared | {"epsilon": self.config.epsilon, "sight": weights})
-        return sorted({*self.config.depths, *before})
+        return sorted({*self.config.horizons, *before})
 
     def of(self, point: Point) -> Plays:
         """Return the plays of a point."""
@@ -150,7 +150,7 @@ def _measure(
         "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions (depth)",
         "game": game.env_id,
         "agent": config.agent,
-        "plays": config.plays,
+        "plays": config.episodes,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
         "depths": sorted({point["depth"] for curve in runs.values() for point in curve}),

@@ -21,7 +21,6 @@ from acvp.pixel import PixelPredictor
 from acvp.play.worlds import RecordedWorld
 from acvp.seeding import generator
 
-DEFAULT = "freeway"
 """The predictor that plays where none is named."""
 
 Loader = Callable[[], Predictor]
@@ -33,7 +32,7 @@ class Cast:
     def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
         """With a temperature, those that can draw what they predict do so, by the seed."""
         if not loaders:
-            raise UserError("no predictor to play: name one with --run or --pretrained")
+            raise UserError("no predictor to play: name one with --predictors")
         self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
         self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
@@ -64,14 +63,12 @@ class Cast:
         return copy_last
 
 
-def gather(runs: Sequence[Path], pretrained: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> Cast:
-    """Return the predictors of folders and names, the default one without either, and all that come with acvp."""
-    names = pretrained if runs or pretrained else (DEFAULT,)
+def gather(predictors: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> Cast:
+    """Return the predictors of folders and names, in this order, and then all that come with acvp."""
     loaders: dict[str, Loader] = {}
-    for path in runs:
-        _add(loaders, _name(path), path)
-    for name in names:
-        _add(loaders, name, name)
+    for predictor in predictors:
+        named = predictor in packaged()
+        _add(loaders, predictor if named else _name(Path(predictor)), predictor if named else Path(predictor))
     for name in packaged():
         if name not in loaders:
             _add(loaders, name, name)

@@ -43,7 +43,7 @@ def _serve(config: PlayConfig, say: Callable[[str], None]) -> None:
 
 def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return what makes a new session; predictors are shared between them."""
-    cast = gather(config.run, config.pretrained, temperature=config.temperature, seed=config.seed)
+    cast = gather(config.predictors, temperature=config.temperature, seed=config.seed)
     policy = load_any_policy(config.policy)
     store = None if config.data is None else EpisodeStore(config.data)
 

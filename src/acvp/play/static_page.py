@@ -28,7 +28,7 @@ from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
 from acvp.play.config import PredictorExportConfig
-from acvp.play.context import DEFAULT, Cast, Stage, about, gather, open_stage
+from acvp.play.context import Cast, Stage, about, gather, open_stage
 from acvp.play.onnx import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
 from acvp.play.server import page_files
 from acvp.seeding import generator
@@ -174,7 +174,7 @@ def _played(stage: Stage, context: int, seed: int) -> Frames:
 
 
 def _cast(config: PredictorExportConfig) -> Cast:
-    return gather((config.run,), ()) if config.run is not None else gather((), (config.pretrained or DEFAULT,))
+    return gather((config.predictor,))
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
