@@ -47,7 +47,7 @@ JUDGED = (1, 10, 30, 100)
 EMPHASIS = 10.0
 """Weight of a pixel that changes, beside 1 of all others."""
 AVERAGED = 0.999
-"""Share of the averaged weights that an update keeps."""
+"""Share of the mean_and_error weights that an update keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class AveragingTrainer(Trainer):
     """Training whose finished predictor has an exponential moving average of the weights."""
 
     def fit(self) -> None:
-        """Train through all phases, then take on the averaged weights."""
+        """Train through all phases, then take on the mean_and_error weights."""
         self.average = [weight.detach().clone() for weight in self.predictor.parameters()]
         super().fit()
         with torch.no_grad():
@@ -136,7 +136,7 @@ TRIALS: dict[str, Trial] = {
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
     "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
-    "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
+    "mean_and_error weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
     "moving pixels ×10": Trial(patches={"acvp.training.trainer.objective": weighted_objective}),
     "moving pixels ×10, batch 8": Trial(
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),

@@ -14,6 +14,7 @@ FIELDS = {
     "centred": "centered",
     "licence": "license",
     "optimiser": "optimizer",
+    "plays": "episodes",
     "quantised": "quantized",
     "recolours": "recolors",
 }
