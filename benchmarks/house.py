@@ -188,7 +188,9 @@ def commands(folder: Path) -> dict[str, int]:
                 "--run", str(folder / "pixel"),
             )
         ),
-        "evaluate": len(files_of(folder, "evaluate", "--predictors", str(run), *common, "--horizon", "6", "--windows", "6")),
+        "evaluate": len(
+            files_of(folder, "evaluate", "--predictors", str(run), *common, "--horizon", "6", "--windows", "6")
+        ),
         "a key press in play": len(files_of_a_key(folder, run)),
     }  # fmt: skip
 
