@@ -98,7 +98,7 @@ def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | N
     return predictor
 
 
-def weighted_objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
+def weighted_objective(predictions: Predictions, batch: DeviceBatch, reward_weight: float = 1.0) -> Tensor:
     """Return half the squared error in which pixels that change from one frame to the next count EMPHASIS times."""
     steps = predictions.frames.shape[1]
     target, before = batch.frames[:, -steps:], batch.frames[:, -steps - 1 : -1]

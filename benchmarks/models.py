@@ -120,10 +120,10 @@ class Case(NamedTuple):
 CASES = (
     Case("feedforward training, phase 1", "feedforward", 32, 1, True),
     Case("feedforward training, phase 2", "feedforward", 8, 3, True),
-    Case("recurrent training, phase 1", "recurrent", 4, 10, True, feed_back=False),
+    Case("recurrent training, phase 1", "recurrent", 4, 10, True, teacher_forcing=True),
     Case("recurrent training, phase 2", "recurrent", 4, 3, True),
     Case("feedforward training, batch 1", "feedforward", 1, 1, True),
-    Case("recurrent training, batch 1", "recurrent", 1, 10, True, feed_back=False),
+    Case("recurrent training, batch 1", "recurrent", 1, 10, True, teacher_forcing=True),
     Case("feedforward prediction, batch 32", "feedforward", 32, 1, False),
     Case("feedforward prediction, batch 1", "feedforward", 1, 1, False),
     Case("feedforward rollout of 10, batch 1", "feedforward", 1, 10, False),

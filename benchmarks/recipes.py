@@ -78,7 +78,7 @@ def then_fed_back(recipe: Recipe, *, share: float, **changes: Any) -> Recipe:
     """The only phase, and for a share of its minutes a second one in which predictions are fed back."""
     (phase,) = recipe.phases
     minutes = phase.minutes or 0
-    second = replace(phase, feed_back=True, minutes=minutes * share, **changes)
+    second = replace(phase, teacher_forcing=False, minutes=minutes * share, **changes)
     return replace(recipe, phases=(replace(phase, minutes=minutes * (1 - share)), second))
 
 
@@ -87,7 +87,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
-    "pixel, no recolors": lambda r: pixel(r, recolors=()),
+    "pixel, no palette_cycle": lambda r: pixel(r, palette_cycle=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
@@ -106,15 +106,15 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "pixel, two scales": lambda r: pixel(r, channels=(32, 48), blocks=(1, 2)),
     "pixel, every still cell": lambda r: pixel(r, still=1),
     "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
-    "pixel, any color anywhere": lambda r: pixel(r, by_place=False),
+    "pixel, any color anywhere": lambda r: pixel(r, palette_mask=False),
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
-    "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
-    "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
+    "pixel, input_corruption frames": lambda r: pixel(r, input_corruption=0.5),
+    "pixel, zeros beyond the edges": lambda r: pixel(r, circular_padding=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
     "pixel, rare share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
-    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], outcome_weight=1.0),)),
+    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], reward_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
-        pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
+        pixel(r), phases=(replace(pixel(r).phases[0], teacher_forcing=False),)
     ),
     "pixel, fed back at the end": lambda r: then_fed_back(pixel(r), share=1 / 8, predict=8, lr=5e-4),
     **dict.fromkeys(VARIANTS, pixel),

@@ -50,7 +50,7 @@ def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         presets, "motions_of", lambda store, cell, **options: Motions(((0, 0), (cell - 1, 0)), ((0, 1),))
     )
-    monkeypatch.setattr(presets, "recolors_of", lambda store: {})
+    monkeypatch.setattr(presets, "palette_cycle_of", lambda store: {})
 
 
 def parameters(config: Any) -> int:
@@ -71,10 +71,10 @@ def test_every_combination_makes_a_network(model: str, preset: str, view: str, s
         with pytest.raises(UserError, match="not the paper's"):
             recipe(shape, model=model, preset=preset, view=view)
         return
-    made = recipe(shape, model=model, preset=preset, view=view, outcome_heads=True)
+    made = recipe(shape, model=model, preset=preset, view=view, predict_rewards=True)
     assert made.name == preset
     assert made.predictor.kind == model
-    assert made.predictor.outcome_heads
+    assert made.predictor.predict_rewards
     assert tuple(made.predictor.frame) == ((84, 84, 1) if view == "gray84" else shape)
     assert parameters(made.predictor) > 0
 
@@ -149,6 +149,6 @@ def test_colors_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_colors_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presets, "recolors_of", lambda store: {(200, 10, 10): (10, 200, 10)})
-    assert recipe(model="pixel", preset="cpu").predictor.recolors == (0, 2, 2)
-    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.recolors == ()
+    monkeypatch.setattr(presets, "palette_cycle_of", lambda store: {(200, 10, 10): (10, 200, 10)})
+    assert recipe(model="pixel", preset="cpu").predictor.palette_cycle == (0, 2, 2)
+    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.palette_cycle == ()

@@ -51,7 +51,7 @@ class DepthCounter(Predictor):
     def predict_all(self, state: State) -> Tensor:
         raise NotImplementedError
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 

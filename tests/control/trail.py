@@ -126,7 +126,7 @@ class TrailOracle(Predictor):
         rows = len(state.places)
         return torch.stack([self.predict(state, torch.full((rows,), action))[0] for action in range(3)], 1)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 

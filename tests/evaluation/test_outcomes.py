@@ -129,6 +129,6 @@ def measure(subject: Subject, store: EpisodeStore, count: int) -> dict[str, Any]
 
 
 def _with_heads() -> Predictor:
-    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, outcome_heads=True)
+    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, predict_rewards=True)
     assert isinstance(config, FeedforwardConfig)
     return build_predictor(config).eval()

@@ -11,7 +11,7 @@ from tests.models.small_predictors import seeded
 PALETTE = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (40, 40, 200), (41, 40, 200))
 CONFIG = PixelConfig(
     actions=3, palette=PALETTE, frame=(18, 13, 3), context=3, cell=5, embedding=4, channels=(6, 8), blocks=(1, 1),
-    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), recolors=(0, 2, 1, 1, 4), events=2,
+    motions=((0, 0), (2, 0), (-1, 3)), older_motions=((0, 0), (4, -1)), palette_cycle=(0, 2, 1, 1, 4), events=2,
 )  # fmt: skip
 
 

@@ -28,13 +28,13 @@ MLP: dict[str, Any] = {"actions": ACTIONS, "frame": FRAME, "hidden": (6, 8, 10, 
 LEARNED: dict[str, PredictorConfig] = {
     "feedforward": FeedforwardConfig(**SIZES, factors=9),
     "feedforward-tensor": FeedforwardConfig(**SIZES, transform="tensor"),
-    "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, outcome_heads=True),
+    "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, predict_rewards=True),
     "recurrent": RecurrentConfig(**SIZES, factors=9, context=5),
-    "recurrent-tensor-heads": RecurrentConfig(**SIZES, transform="tensor", context=5, outcome_heads=True),
+    "recurrent-tensor-heads": RecurrentConfig(**SIZES, transform="tensor", context=5, predict_rewards=True),
     "no-action": NoActionConfig(**SIZES),
-    "no-action-heads": NoActionConfig(**SIZES, outcome_heads=True),
+    "no-action-heads": NoActionConfig(**SIZES, predict_rewards=True),
     "mlp": MlpConfig(**MLP),
-    "mlp-heads": MlpConfig(**MLP, outcome_heads=True),
+    "mlp-heads": MlpConfig(**MLP, predict_rewards=True),
 }
 EVERY: dict[str, PredictorConfig] = LEARNED | {
     "copy-last-frame": CopyLastFrameConfig(actions=ACTIONS, frame=FRAME),

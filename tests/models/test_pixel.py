@@ -51,9 +51,9 @@ def test_before_training_nothing_changes() -> None:
         torch.testing.assert_close(frame, frames[:, 2])
 
 
-@pytest.mark.parametrize("round_edges", [False, True])
-def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, round_edges: bool) -> None:
-    unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), round_edges=round_edges)
+@pytest.mark.parametrize("circular_padding", [False, True])
+def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, circular_padding: bool) -> None:
+    unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), circular_padding=circular_padding)
     for weight in unet.parameters():
         torch.nn.init.uniform_(weight, 0.1, 0.5, generator=seeded(2))
     x = torch.rand(1, 4, 40, 30, generator=seeded(3)).requires_grad_()
@@ -62,7 +62,7 @@ def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, round_
     assert x.grad is not None
     seen = x.grad.abs().sum((0, 1)) > 0
     assert seen[0, 0]
-    assert seen[0, -1] == seen[-1, 0] == seen[-1, -1] == round_edges
+    assert seen[0, -1] == seen[-1, 0] == seen[-1, -1] == circular_padding
     assert not seen[20, 15]
 
 
@@ -93,7 +93,7 @@ def test_every_action_is_predicted_as_each_alone() -> None:
 def test_from_real_frames_is_observing_then_predicting() -> None:
     predictor = make()
     frames, actions = window(predictor, 3)
-    together = predictor(frames, actions, predict=3, feed_back=False)
+    together = predictor(frames, actions, predict=3, teacher_forcing=True)
     for k in range(3):
         alone, state = predictor.predict(predictor.observe(frames[:, : 3 + k]), actions[:, 2 + k])
         torch.testing.assert_close(together.frames[:, k], alone)
@@ -127,7 +127,7 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
                 own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
                 weights = own.exp()
                 *motions, turning = predictor.copy(here)
-                turned = CONFIG.recolors[state.classes[row, 1, y, x]]
+                turned = CONFIG.palette_cycle[state.classes[row, 1, y, x]]
                 weights = weights + functional.one_hot(torch.tensor(turned), count) * (own[turned] + turning).exp()
                 ways = [(1, *way) for way in CONFIG.motions] + [(0, *way) for way in CONFIG.older_motions]
                 for motion, (source, down, right) in zip(motions, ways, strict=True):
@@ -150,13 +150,13 @@ def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.Monkey
     torch.testing.assert_close(loss, expected)
     for ours, theirs in zip(*(torch.autograd.grad(each, weights) for each in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
+    torch.testing.assert_close(predictor(frames, actions, predict=1, teacher_forcing=True).frame_loss, loss)
 
 
 @pytest.mark.parametrize(("option", "source"), [(1, 1), (2, 0)])
 def test_a_motion_moves_what_is_there_and_what_was(option: int, source: int) -> None:
     """Sure of the motion 3 down, 1 right, of a frame, the predictor moves that frame; nothing comes from outside."""
-    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), recolors=())
+    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), palette_cycle=())
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
     predictor.copy.bias.data[option] = 9.0
@@ -178,7 +178,7 @@ def test_colors_turn_into_those_that_follow_them() -> None:
     frames, actions = window(predictor, 1)
     state = predictor.observe(frames[:, :3])
     turned = predictor.predict(state, actions[:, -1])[1].classes[:, 1]
-    assert torch.equal(turned, torch.tensor(CONFIG.recolors)[state.classes[:, 1]])
+    assert torch.equal(turned, torch.tensor(CONFIG.palette_cycle)[state.classes[:, 1]])
 
 
 @pytest.mark.parametrize("odds", [4.0, 6.0, 8.0])
@@ -200,7 +200,7 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     monkeypatch.setattr(predictor, "_moved", counted)
     quick = predictor.predict_all(predictor.observe(frames))
     some = sum(weighed)
-    predictor.every_option = True
+    predictor.exhaustive = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
     assert 0 < some < weighed[-1]
 
@@ -281,7 +281,7 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "odds"), [(1.0, 3.0), (2.0, sqrt(3))])
 def test_colors_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
-    config = replace(CONFIG, recolors=(), palette=PALETTE[:2], frame=(10, 10, 3))
+    config = replace(CONFIG, palette_cycle=(), palette=PALETTE[:2], frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
     predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second color three times as often
@@ -304,7 +304,7 @@ def test_colors_are_drawn_in_proportion_and_as_the_seed_says(temperature: float,
 
 
 def test_of_two_motions_one_is_drawn_for_all_that_may_move() -> None:
-    config = replace(CONFIG, recolors=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
+    config = replace(CONFIG, palette_cycle=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, 20.0)  # both as likely, and chosen colors out of the question
     frames, _ = window(predictor, 1, rows=600)
@@ -336,8 +336,8 @@ def test_a_predictor_survives_its_files() -> None:
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
         ({"events": -1}, "events is -1"),
-        ({"recolors": (0, 1)}, "for each of the 5 colors"),
-        ({"recolors": (0, 1, 2, 3, 5)}, "for each of the 5 colors"),
+        ({"palette_cycle": (0, 1)}, "for each of the 5 colors"),
+        ({"palette_cycle": (0, 1, 2, 3, 5)}, "for each of the 5 colors"),
         ({"motions": ()}, "the first"),
         ({"motions": ((1, 0),)}, "the first"),
         ({"motions": ((0, 0), (1, 0), (1, 0))}, "different"),

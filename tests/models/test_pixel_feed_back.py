@@ -22,10 +22,10 @@ def test_the_second_step_is_trained_on_the_prediction_of_the_first() -> None:
     second = predictor(fed_back, actions, predict=1).frame_loss
     from_real = predictor(frames, actions, predict=1).frame_loss
     assert not torch.isclose(second, from_real)
-    both = predictor(frames, actions, predict=2, feed_back=True)
+    both = predictor(frames, actions, predict=2, teacher_forcing=False)
     torch.testing.assert_close(both.frame_loss, (first + second) / 2)
     torch.testing.assert_close(
-        predictor(frames, actions, predict=2, feed_back=False).frame_loss, (first + from_real) / 2
+        predictor(frames, actions, predict=2, teacher_forcing=True).frame_loss, (first + from_real) / 2
     )
     assert last.outcome is not None
     torch.testing.assert_close(both.reward[:, 1], last.outcome.reward)

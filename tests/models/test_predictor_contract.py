@@ -147,7 +147,7 @@ def test_forward_predicts_the_last_frames_of_the_window_in_time_order(name: str)
 def test_without_feed_back_each_step_sees_all_real_frames_before_it(name: str) -> None:
     predictor = small_predictor(name)
     frames, actions = random_window(predictor, predict=3)
-    real = predictor(frames, actions, predict=3, feed_back=False).frames
+    real = predictor(frames, actions, predict=3, teacher_forcing=True).frames
     for step, seen in enumerate(range(frames.shape[1] - 3, frames.shape[1])):
         alone, _ = predictor.predict(predictor.observe(frames[:, :seen]), actions[:, seen - 1])
         assert_close(real[:, step], alone)
@@ -184,7 +184,7 @@ def test_outcome_logits_come_with_heads_only(name: str) -> None:
     frames, actions = random_window(predictor, predict=3)
     steps = list(imagine(predictor, predictor.observe(frames[:, :-3]), actions[:, -3:]))
     together = predictor(frames, actions, predict=3)
-    real = predictor(frames, actions, predict=3, feed_back=False)
+    real = predictor(frames, actions, predict=3, teacher_forcing=True)
     if "heads" not in name:
         assert all(state.outcome is None for _, state in steps)
         assert together.reward is together.end is real.reward is None

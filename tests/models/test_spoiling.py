@@ -32,19 +32,19 @@ def some(height: int, width: int, rows: int, times: int, seed: int) -> tuple[Nor
 def test_known_colors_only_and_the_last_frame_untouched(h: int, w: int, rows: int, times: int, seed: int) -> None:
     normalizer, frames = some(h, w, rows, times, seed)
     before = frames.clone()
-    spoiled = spoil(frames, 1.0, PALETTE, normalizer, np.random.default_rng(seed))
+    input_corruption = spoil(frames, 1.0, PALETTE, normalizer, np.random.default_rng(seed))
     assert torch.equal(frames, before)
-    assert torch.equal(spoiled[:, -1], frames[:, -1])
-    pixels = normalizer.to_uint8(spoiled)[..., None, :]
+    assert torch.equal(input_corruption[:, -1], frames[:, -1])
+    pixels = normalizer.to_uint8(input_corruption)[..., None, :]
     assert (pixels == PALETTE).all(-1).any(-1).all()
     again = spoil(frames, 1.0, PALETTE, normalizer, np.random.default_rng(seed))
-    assert torch.equal(again, spoiled)
+    assert torch.equal(again, input_corruption)
 
 
 def test_a_share_of_the_rows_is_spoiled_in_patches_that_stay() -> None:
     normalizer, frames = some(40, 40, 200, 12, 3)
-    spoiled = spoil(frames, 0.3, PALETTE, normalizer, np.random.default_rng(1))
-    changed = (normalizer.to_uint8(spoiled) != normalizer.to_uint8(frames)).any(-1)  # (B, T, H, W)
+    input_corruption = spoil(frames, 0.3, PALETTE, normalizer, np.random.default_rng(1))
+    changed = (normalizer.to_uint8(input_corruption) != normalizer.to_uint8(frames)).any(-1)  # (B, T, H, W)
     assert 30 < int(changed.flatten(1).any(1).sum()) < 75
     assert changed.float().sum((2, 3)).max() <= 2 * 10 * 10
     long = changed.any(-1).any(-1).sum(1)  # frames of each row
@@ -65,14 +65,14 @@ def test_a_network_sees_spoiled_frames_and_is_to_predict_the_real_ones(monkeypat
 
     monkeypatch.setattr(PixelPredictor, "_loss", remember)
     for share in (0.0, 1.0):
-        predictor = PixelPredictor(replace(config, spoiled=share), seeded(1)).train()
+        predictor = PixelPredictor(replace(config, input_corruption=share), seeded(1)).train()
         predictor.normalizer.set_mean(some(20, 20, 1, 1, 4)[0].mean)
-        predictor(frames, torch.zeros(8, 4, dtype=torch.long), predict=2, feed_back=False)
-    (real, targets), (spoiled, same_targets) = seen
+        predictor(frames, torch.zeros(8, 4, dtype=torch.long), predict=2, teacher_forcing=True)
+    (real, targets), (input_corruption, same_targets) = seen
     assert torch.equal(targets, same_targets)
-    assert (real != spoiled).any()
+    assert (real != input_corruption).any()
 
 
 def test_a_share_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"spoiled is 1.5"):
-        PixelConfig(actions=3, palette=((0, 0, 0),), spoiled=1.5)
+    with pytest.raises(ConfigError, match=r"input_corruption is 1.5"):
+        PixelConfig(actions=3, palette=((0, 0, 0),), input_corruption=1.5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from acvp.models import ConfigError, FeedforwardConfig
-from acvp.models.transform import FactoredTransform, NoActionTransform, OutcomeHeads, TensorTransform
+from acvp.models.transform import FactoredTransform, NoActionTransform, RewardTerminationHeads, TensorTransform
 from tests.models.small_predictors import seeded
 
 N, A, F, B = 5, 3, 7, 4
@@ -62,7 +62,7 @@ def test_every_action_is_each_one_hot_action() -> None:
 
 
 def test_outcome_heads_read_the_transformed_feature() -> None:
-    heads = OutcomeHeads(N, seeded(0))
+    heads = RewardTerminationHeads(N, seeded(0))
     outcome = heads(H_ENC)
     torch.testing.assert_close(outcome.reward, H_ENC @ heads.reward.weight.T)
     torch.testing.assert_close(outcome.end, H_ENC @ heads.end.weight[0])

@@ -39,7 +39,7 @@ LEARNING = (
         "the trainer never feeds predictions back",
         "training/trainer.py",
         "feed_back=phase.feed_back",
-        "feed_back=False",
+        "teacher_forcing=True",
         f"{OBJECTIVE}::test_each_phase_decides_whether_predictions_are_fed_back",
     ),
     Mutant(
@@ -179,8 +179,8 @@ LEARNING = (
     Mutant(
         "gray networks have palette cycling and those in color none",
         "training/presets.py",
-        "() if gray else _recolors",
-        "() if not gray else _recolors",
+        "() if gray else _palette_cycle",
+        "() if not gray else _palette_cycle",
         "test_presets.py::test_colors_that_turn_into_others_are_numbers_of_the_palette",
     ),
     Mutant(

@@ -69,7 +69,7 @@ def test_minutes_are_shared_in_proportion() -> None:
         {"event_share": -0.1},
         {"rare_share": -0.1},
         {"rare_share": 0.9, "event_share": 0.2},
-        {"outcome_weight": 0.0},
+        {"reward_weight": 0.0},
         {"steps": None, "patience": 1, "anneal": True},
     ],
 )

@@ -67,7 +67,7 @@ def test_each_phase_decides_whether_predictions_are_fed_back(
     monkeypatch.setattr(Predictor, "forward", watched)
     recipe = small_recipe(evaluate_every=10)
     first, second = (replace(phase, steps=1) for phase in recipe.phases)
-    phases = (first, second, replace(second, feed_back=False))
+    phases = (first, second, replace(second, teacher_forcing=True))
     assert run(store, replace(recipe, phases=phases), tmp_path / "run").exit_code == 0
     assert seen[-3:] == [(1, True), (3, True), (3, False)]
 

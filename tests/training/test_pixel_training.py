@@ -41,7 +41,7 @@ def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
     made = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
     assert isinstance(made.predictor, PixelConfig)
     (phase,) = made.phases
-    phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, feed_back=True, lr=1e-3))
+    phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, teacher_forcing=False, lr=1e-3))
     return replace(made, phases=phases, evaluate_every=10_000)
 
 
@@ -103,7 +103,7 @@ def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> No
     assert isinstance(predictor, PixelPredictor)
     assert predictor.possible is not None
     assert torch.equal(predictor.possible, packed(found.places, made.predictor))
-    free = replace(made, predictor=replace(made.predictor, by_place=False))
+    free = replace(made, predictor=replace(made.predictor, palette_mask=False))
     assert run(store, free, tmp_path / "free", save_minutes=99).exit_code == 0
     predictor = acvp.load(tmp_path / "free")
     assert isinstance(predictor, PixelPredictor)

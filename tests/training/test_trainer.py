@@ -160,7 +160,7 @@ def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
 def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
     plain = small_recipe().predictor
     assert isinstance(plain, FeedforwardConfig)
-    predictor = replace(plain, outcome_heads=True)
+    predictor = replace(plain, predict_rewards=True)
     assert run(store, small_recipe(predictor=predictor), tmp_path / "run").exit_code == 0
     changed = weights(tmp_path / "run")
     assert float(changed["heads.reward.bias"].abs().max()) > 0
@@ -170,8 +170,8 @@ def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
 def test_the_weight_of_the_outcome_reaches_the_heads(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     plain = small_recipe().predictor
     assert isinstance(plain, FeedforwardConfig)
-    recipe = small_recipe(predictor=replace(plain, outcome_heads=True))
-    heavy = replace(recipe, phases=tuple(replace(phase, outcome_weight=50.0) for phase in recipe.phases))
+    recipe = small_recipe(predictor=replace(plain, predict_rewards=True))
+    heavy = replace(recipe, phases=tuple(replace(phase, reward_weight=50.0) for phase in recipe.phases))
     losses = []
     for name, each in (("plain", recipe), ("heavy", heavy)):
         trace.moments.clear()
@@ -186,7 +186,7 @@ def test_the_objective_with_heads_by_hand() -> None:
     batch = DeviceBatch(frames, torch.zeros(1, 2), torch.tensor([[0.0, -5.0]]), torch.tensor([[False, True]]))
     outcome = log(3.0) + log(2.0)
     assert float(objective(predictions, batch)) == pytest.approx(0.5 * 4 + outcome)
-    assert float(objective(predictions, batch, outcome_weight=10.0)) == pytest.approx(0.5 * 4 + 10 * outcome)
+    assert float(objective(predictions, batch, reward_weight=10.0)) == pytest.approx(0.5 * 4 + 10 * outcome)
 
 
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])

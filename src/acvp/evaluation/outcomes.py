@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 def predicts_outcomes(subject: Subject) -> bool:
     """Return whether a subject predicts rewards and terminations."""
-    return bool(getattr(subject.predictor.config, "outcome_heads", False))
+    return bool(getattr(subject.predictor.config, "predict_rewards", False))
 
 
 def measure_outcomes(

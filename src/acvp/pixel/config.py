@@ -20,7 +20,7 @@ class PixelConfig:
     """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
     older_motions: tuple[tuple[int, int], ...] = ()
     """The same from the frame before that, which shows the pose that an animated thing will have again."""
-    recolors: tuple[int, ...] = ()
+    palette_cycle: tuple[int, ...] = ()
     """For each color the number of the one that it turns into where things flash, itself where none is known; (): a
     network without that option."""
     quantized: bool = False
@@ -37,17 +37,17 @@ class PixelConfig:
     """Features of a cell at each scale of the U-Net."""
     blocks: tuple[int, ...] = (1, 1, 2)
     """Residual blocks at each scale, on the way down and, but for the last, up again."""
-    round_edges: bool = False
+    circular_padding: bool = False
     """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
-    still: int = 8
+    background_subsampling: int = 8
     """Of the cells that neither change nor hold anything unusual, one in so many is trained on, with that weight."""
-    spoiled: float = 0.0
+    input_corruption: float = 0.0
     """Share of the windows that are trained on with patches that do not belong there, to learn to mend them."""
-    by_place: bool = False
+    palette_mask: bool = False
     """Whether training begins with looking up where in the frame each color can be; it is predicted nowhere else."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
-    outcome_heads: bool = True
+    predict_rewards: bool = True
     """Whether reward and end-of-episode logits are predicted too."""
     events: int = 0
     """Features of the finest grid that tell the outcome wherever they are largest, as a hit does; 0: none."""
@@ -57,14 +57,15 @@ class PixelConfig:
         require_palette(self.palette, self.frame[2])
         require_positive(pixel_scale=self.pixel_scale)
         require_whole(
-            actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
+            actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding,
+            background_subsampling=self.background_subsampling,
         )
         if type(self.events) is not int or self.events < 0:
             raise ConfigError(f"events is {self.events}; it must be a whole number, 0 or more")
-        if not 0 <= self.spoiled <= 1:
-            raise ConfigError(f"spoiled is {self.spoiled}; it is a share of the windows, 0 to 1")
+        if not 0 <= self.input_corruption <= 1:
+            raise ConfigError(f"input_corruption is {self.input_corruption}; it is a share of the windows, 0 to 1")
         _require_motions(self.motions, self.older_motions, self.frame)
-        _require_recolors(self.recolors, len(self.palette))
+        _require_palette_cycle(self.palette_cycle, len(self.palette))
         if self.older_motions and self.context < 2:
             raise ConfigError("older_motions come from the frame before the newest: they need a context of at least 2")
         if not self.channels or len(self.channels) != len(self.blocks):
@@ -75,7 +76,7 @@ class PixelConfig:
     @property
     def copies(self) -> int:
         """Ways S in which what was there may give a pixel its color: the motions, and turning into another color."""
-        return len(self.motions) + len(self.older_motions) + bool(self.recolors)
+        return len(self.motions) + len(self.older_motions) + bool(self.palette_cycle)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -98,10 +99,10 @@ def _require_motions(
         )
 
 
-def _require_recolors(recolors: tuple[int, ...], colors: int) -> None:
-    known = all(type(number) is int and 0 <= number < colors for number in recolors)
-    if not known or len(recolors) not in (0, colors):
+def _require_palette_cycle(palette_cycle: tuple[int, ...], colors: int) -> None:
+    known = all(type(number) is int and 0 <= number < colors for number in palette_cycle)
+    if not known or len(palette_cycle) not in (0, colors):
         raise ConfigError(
-            f"recolors are {str(recolors)[:200]}; they must be none, or for each of the {colors} colors the number "
+            f"palette_cycle are {str(palette_cycle)[:200]}; they must be none, or for each of the {colors} colors the number "
             "of one of them"
         )

@@ -165,7 +165,7 @@ def _traceable(predictor: Predictor) -> Predictor:
         return predictor
     changed = copy.deepcopy(predictor)
     changed.colors = _KnownColors(changed.colors)  # type: ignore[arg-type]
-    changed.every_option = True  # type: ignore[assignment]
+    changed.exhaustive = True  # type: ignore[assignment]
     return changed
 
 

@@ -71,7 +71,7 @@ class Session:
     @property
     def knows_rewards(self) -> bool:
         """Whether the predictor foretells rewards and ends."""
-        return bool(getattr(self.dreamer.predictor.config, "outcome_heads", False))
+        return bool(getattr(self.dreamer.predictor.config, "predict_rewards", False))
 
     # What a player does.
 

@@ -37,7 +37,7 @@ class TrainConfig:
     minutes: float | None = None
     """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths. More
     than a run was started with: the difference is added to it."""
-    outcome_heads: bool = False
+    predict_rewards: bool = False
     """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""

@@ -32,8 +32,8 @@ class Phase:
     """Windows of an update, over all processes together."""
     lr: float
     """Learning rate at the start, after the warm-up."""
-    feed_back: bool = True
-    """Whether each prediction is input to the next; else every prediction sees real frames only."""
+    teacher_forcing: bool = False
+    """Whether every prediction sees real frames only; else each prediction is input to the next."""
     steps: int | None = None
     """Updates after which the phase ends."""
     minutes: float | None = None
@@ -49,13 +49,13 @@ class Phase:
     0, those below 0 and ends come equally often."""
     rare_share: float = 0.0
     """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
-    outcome_weight: float = 1.0
+    reward_weight: float = 1.0
     """Factor on the loss of reward and end beside that of the frames."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
     def __post_init__(self) -> None:
-        for name in ("predict", "context", "batch_size", "lr", "decay", "outcome_weight"):
+        for name in ("predict", "context", "batch_size", "lr", "decay", "reward_weight"):
             if getattr(self, name) <= 0:
                 raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
         ends = (self.steps, self.minutes, self.patience)
@@ -83,18 +83,10 @@ class Phase:
         return rate * min(1.0, (steps + 1) / (self.warmup + 1))
 
 
-def paper_curriculum(*, recurrent: bool, context: int | None = None, decay: float = PAPER_DECAY) -> tuple[Phase, ...]:
-    """Return the paper's three phases of 1.5 M, 1 M and 1 M updates (§4, appendix A).
-
-    The recurrent network's first phase unrolls through 20 real frames and predicts the last 10 from them.
-    """
-    frames = context or (11 if recurrent else 4)
-    small = 4 if recurrent else 8
-    first = Phase(
-        predict=10 if recurrent else 1, context=frames, feed_back=not recurrent, batch_size=4 if recurrent else 32,
-        lr=1e-4, steps=1_500_000, decay=decay,
-    )  # fmt: skip
-    second = Phase(predict=3, context=frames, batch_size=small, lr=1e-5, steps=1_000_000, decay=decay)
+def paper_curriculum(*, context: int, decay: float = PAPER_DECAY) -> tuple[Phase, ...]:
+    """Return the paper's three phases of 1.5 M, 1 M and 1 M updates (§4, appendix A)."""
+    first = Phase(predict=1, context=context, batch_size=32, lr=1e-4, steps=1_500_000, decay=decay)
+    second = Phase(predict=3, context=context, batch_size=8, lr=1e-5, steps=1_000_000, decay=decay)
     return first, second, replace(second, predict=5)
 
 

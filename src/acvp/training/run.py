@@ -29,7 +29,6 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
-from acvp.pixel import PixelPredictor
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
 from acvp.training.config import TrainConfig
 from acvp.training.data import TrainingData
@@ -175,27 +174,12 @@ def _announce(trainer: Trainer) -> None:
 
 def _look_up(trainer: Trainer) -> None:
     """Look up in the store what training needs to know of it, which takes a while for a large one."""
-    predictor, data, position = trainer.predictor, trainer.data, trainer.position
-    if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
-        _look_for_places(trainer, predictor)
+    data, position = trainer.data, trainer.position
+    if not position.step:
+        trainer.predictor.calibrate(data.as_split(), trainer.display.say, trainer.refuse_to_go_on)
     if any(phase.rare_share for phase in trainer.recipe.phases[position.phase :]):
         trainer.display.say(f"looking for what is rare in {data.train.frames:,} frames")
         data.look_for_rare(trainer.refuse_to_go_on)
-
-
-def _look_for_places(trainer: Trainer, predictor: PixelPredictor) -> None:
-    """Let a predictor know where in the frame each color can be."""
-    say, palette = trainer.display.say, predictor.pixel_config.palette
-    say(f"looking where each of {len(palette)} colors can be in {trainer.data.train.frames:,} frames")
-    found = trainer.data.places(palette, trainer.refuse_to_go_on)
-    if found is None or found.reach is None:
-        say("colors: any color may be anywhere")
-        return
-    predictor.set_possible(found.places)
-    say(
-        f"colors: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
-        f"pixels away; {found.odd:.2f} pixels of a held-out frame have another"
-    )
 
 
 def _rehearsed(trainer: Trainer) -> list[str]:

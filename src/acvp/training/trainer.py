@@ -22,10 +22,10 @@ from torch.optim import Optimizer
 from acvp.checkpoint import prune, restore_optimizer, save_checkpoint
 from acvp.errors import UserError
 from acvp.exits import StoppedError, StopRequest
-from acvp.models import Predictor
+from acvp.models import Predictor, TrainingBatch
 from acvp.runs import RunFolder
 from acvp.training.config import TrainConfig
-from acvp.training.data import DeviceBatch, TrainingData, objective, to_device
+from acvp.training.data import TrainingData, to_device
 from acvp.training.log import Display, StepReport, TrainingLog
 from acvp.training.optimizers import make_optimizer, set_learning_rate
 from acvp.training.recipe import Phase, Recipe
@@ -59,6 +59,18 @@ def _norm(tensors: list[Tensor]) -> Tensor:
     return norm
 
 
+class Objective(nn.Module):
+    """A predictor's loss as a module: what runs in other processes and in lower precision is its forward pass."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a batch and its parts."""
+        return self.predictor.loss(batch)
+
+
 class Trainer:
     """Trains one predictor through the phases of a recipe: `fit` until the end, or until stopped."""
 
@@ -82,7 +94,7 @@ class Trainer:
         self.display, self.log, self.stop = display, log, stop
         self.position = position or Position()
         self._moments = moments
-        self.network: Any = fabric.setup_module(predictor)
+        self.network: Any = fabric.setup_module(Objective(predictor))
         self.predictor = predictor
         self.held_out = HeldOut(*data.held_out())
         self.step_seconds: dict[int, float] = {}
@@ -118,7 +130,7 @@ class Trainer:
                 if self._stopping:
                     raise StoppedError(self._stopping)
 
-    def update(self, phase: Phase, optimizer: Optimizer, batch: DeviceBatch) -> StepReport:
+    def update(self, phase: Phase, optimizer: Optimizer, batch: TrainingBatch) -> StepReport:
         """Do one update and return what it was; raise before it where a number is none."""
         position = self.position
         rate = phase.learning_rate(position.phase_step, position.seconds[-1])
@@ -138,19 +150,22 @@ class Trainer:
             seconds=seconds,
         )  # fmt: skip
 
-    def gradients(self, phase: Phase, batch: DeviceBatch) -> Tensor:
+    def gradients(self, phase: Phase, batch: TrainingBatch) -> Tensor:
         """Leave the gradient of the whole batch, over all processes, and return this process's share of the loss.
 
         Every part's loss is weighted as in one big batch before it goes backward, for the gate clip sees its scale.
         """
         world, rows = self.fabric.world_size, len(batch.frames)
+        batch = batch._replace(
+            predict=phase.predict, teacher_forcing=phase.teacher_forcing, reward_weight=phase.reward_weight
+        )
         size = rows // self.options.accumulate
         total = torch.zeros((), device=batch.frames.device)
         for first in range(0, rows, size):
-            part = DeviceBatch(*(each[first : first + size] for each in batch))
+            part = batch.rows(first, first + size)
             with self.fabric.no_backward_sync(self.network, enabled=first + size < rows):
-                predictions = self.network(part.frames, part.actions, predict=phase.predict, feed_back=phase.feed_back)
-                loss = objective(predictions, part, phase.outcome_weight) * (size / (rows * world))
+                loss, _ = self.network(part)
+                loss = loss * (size / (rows * world))
                 self.fabric.backward(loss)
             total += loss.detach()
         if world > 1:  # the processes' gradients were averaged: what is wanted is their sum
