@@ -79,7 +79,7 @@ def config(name: str, out: Path, frames: int = FRAMES, workers: int = 1) -> Coll
 def measure(name: str, folder: Path) -> dict[str, Any]:
     """All numbers of one game on one core."""
     collect(config(name, folder / name))
-    store = EpisodeStore.open(folder / name)
+    store = EpisodeStore(folder / name)
     with replay_game(store) as game:
         differences = [first_difference(episode, game) for episode in store]
     return {
@@ -162,7 +162,7 @@ def minari_batch(windows: Windows, numbers: NDArray[np.int64], folder: Path) -> 
 def emulator_ratio(name: str, folder: Path) -> float:
     """Time to record an episode, written to disk, against the bare emulator playing the same one; turn about."""
     player, ratios = make_player(config(name, folder)), []
-    info = EpisodeStore.open(folder / name).info
+    info = EpisodeStore(folder / name).info
     with open_writer(folder / f"{name}-ratio", info) as writer:
         for number in range(ROUNDS):
             start = time.perf_counter()
@@ -202,7 +202,7 @@ def scaling(name: str, folder: Path) -> float:
 def memory_ratio(path: Path) -> float:
     """Memory that reading every part takes, against the size of the parts."""
     tracemalloc.start()
-    store = EpisodeStore.open(path)
+    store = EpisodeStore(path)
     for episode in store:
         episode.stored(0, 1)
     held, _ = tracemalloc.get_traced_memory()

@@ -38,7 +38,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         collect(CollectConfig(env_id="freeway", out=Path(folder) / "store", frames=FRAMES, seed=SEED, epsilon=0.3))
-        store = EpisodeStore.open(Path(folder) / "store")
+        store = EpisodeStore(Path(folder) / "store")
         predictor = gray_predictor(store)
         body = measure(predictor, store, Path(folder))
     print(body)

@@ -164,7 +164,7 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
     run = config.home / "runs" / f"{config.game}-gray-{folder}-{config.predicted}"
     options = TrainConfig(data=data, model="feedforward", preset="cpu", run=run, seed=config.seed)
-    store = EpisodeStore.open(data)
+    store = EpisodeStore(data)
     recipe = budgeted(trial.change(make_recipe(options, store)), config.predicted)
     started, spent = time.monotonic(), time.process_time()
     with patched(trial.patches):

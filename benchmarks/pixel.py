@@ -111,7 +111,7 @@ def record(options: CollectConfig) -> None:
 
 def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None:
     """Train, or go on."""
-    store = EpisodeStore.open(options.data)
+    store = EpisodeStore(options.data)
     recipe = make_recipe(options, store)
     if channels:
         assert isinstance(recipe.predictor, PixelConfig)

@@ -92,7 +92,7 @@ def main(config: FailuresConfig) -> None:
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
     subject = Subject(name=game, predictor=acvp.load(game), view=get_view("rgb"))
-    store = EpisodeStore.open(config.home / "stores" / f"{game}-test")
+    store = EpisodeStore(config.home / "stores" / f"{game}-test")
     context, last = subject.predictor.context, max(SHOWN)
     places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []

@@ -156,7 +156,7 @@ def main() -> None:
 
 def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     """One trial's settings and what it came to."""
-    store = EpisodeStore.open(path)
+    store = EpisodeStore(path)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
         recipe = TRIALS[name](make_recipe(config, store))

@@ -1,8 +1,8 @@
 """python -m benchmarks.references: what every published score has to beat, played in the very episodes of that score.
 
-Plays the best constant action and random play beside results/agents.json, results/control and results/learning, adds
-them to those files with their own provenance, and draws the figures and the agents' cards again. The scores that were
-measured before are not touched.
+Plays the best constant action and random play beside results/agents.json, results/control, results/learning and
+results/imagined, adds them to those files with their own provenance, and draws the figures and the agents' cards
+again. The scores that were measured before are not touched.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class ReferencesConfig:
     """Folders of results/control."""
     learning: tuple[str, ...] = ("freeway",)
     """Folders of results/learning."""
+    imagined: tuple[str, ...] = ("freeway",)
+    """Folders of results/imagined."""
 
 
 def main(config: ReferencesConfig) -> None:
@@ -60,6 +63,8 @@ def main(config: ReferencesConfig) -> None:
         add_to_control(RESULTS / "control" / folder)
     for folder in config.learning:
         add_to_learning(RESULTS / "learning" / folder)
+    for folder in config.imagined:
+        add_to_imagined(RESULTS / "imagined" / folder)
 
 
 @contextmanager
@@ -136,6 +141,20 @@ def add_to_learning(folder: Path) -> None:
     (folder / "learning.json").write_text(json.dumps(body, indent=1) + "\n")
     (folder / "learning.png").write_bytes(image(learning_figure(body), "png"))
     print(f"{folder.name}: {described(body['references'])}", flush=True)
+
+
+def add_to_imagined(folder: Path) -> None:
+    """Play the references of an agent that learned inside a predictor, and count the episodes with equal scores."""
+    file = folder / "agent-evaluation.json"
+    body = json.loads(file.read_text())
+    options: dict[str, Any] = {name: body[name] for name in ("plays", "epsilon", "seed")}
+    with opened(body["env_id"], min(body["plays"], AT_ONCE), body["settings"]["max_steps"]) as games:
+        body["references"] = measured(lambda: play_references(games, **options))
+    constant = body["references"]["constant"]
+    body["scores_equal_to_constant"] = sum(map(eq, body["scores"], constant["scores"]))
+    file.write_text(json.dumps(body, indent=1) + "\n")
+    equal = f"{body['scores_equal_to_constant']} of {body['plays']} scores equal"
+    print(f"{folder.name}: {described(body['references'])}, {equal}", flush=True)
 
 
 if __name__ == "__main__":

@@ -271,7 +271,7 @@ def assert_nothing_wrong(folder: Path, collection_seed: int = 7) -> set[int]:
     """The numbers of the episodes visible in a store of the telling game; fails unless all are whole and right."""
     if not (folder / "store.json").exists():
         return set()
-    store = EpisodeStore.open(folder)
+    store = EpisodeStore(folder)
     for episode in store:
         assert_told_right(episode, collection_seed)
     assert store.frames == sum(map(len, store))

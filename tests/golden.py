@@ -188,7 +188,7 @@ def _result(case: str, folder: Path) -> Result:
 
 
 def _add_store(result: Result, path: Path) -> None:
-    store = acvp.EpisodeStore.open(path)
+    store = acvp.EpisodeStore(path)
     result.exact["frames"] = [len(episode) for episode in store]
     for name in ("actions", "rewards", "lives"):
         result.exact[name] = digest(*(getattr(episode, name) for episode in store))
@@ -238,7 +238,7 @@ def _numeric(value: Any) -> bool:
 
 def rollout(game: str, folder: Path) -> Result:
     """Look ahead with a predictor of the package, from recorded frames under the recorded actions."""
-    predictor, episode = acvp.load(game), acvp.EpisodeStore.open(folder / game)[0]
+    predictor, episode = acvp.load(game), acvp.EpisodeStore(folder / game)[0]
     actions = episode.actions[WARM_UP - 1 : WARM_UP - 1 + STEPS]
     future = acvp.rollout(predictor, episode.frames(0, WARM_UP), actions)
     return Result(bits={"frames": digest(future)}, frames={"last": pack(future[-1])})

@@ -74,7 +74,7 @@ CONTROL = command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays
 
 def train_on(folder: Path) -> None:
     """Resume a training."""
-    small.run(EpisodeStore.open(folder / "store"), small.small_recipe(), folder / "trained")
+    small.run(EpisodeStore(folder / "store"), small.small_recipe(), folder / "trained")
 
 
 def learn_on(folder: Path) -> None:

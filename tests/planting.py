@@ -27,7 +27,6 @@ from acvp.data.store import IndexEntry, parse_entry
 from acvp.durable import seal, unseal
 from acvp.envs import SavedState, make_game
 from acvp.errors import UserError
-from acvp.models.artifact import config_file
 
 EVIL = "acvp_evil_module"
 SECRET = b"the-secret-of-somebody-else"
@@ -86,7 +85,7 @@ def _from_lines(tree: list[Any]) -> bytes:
 
 
 def _predictor(tree: Any) -> bytes:
-    return config_file({name: value for name, value in tree.items() if name != "sha256"})
+    return seal({name: value for name, value in tree.items() if name != "sha256"})
 
 
 def part_texts(file: Path) -> Any:

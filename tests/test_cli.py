@@ -42,7 +42,7 @@ def test_what_is_exported_can_be_imported(tmp_path: Path, format: str) -> None:
     assert main(["data", "export", here, "--format", format, "--out", there]) == 0
     assert main(["data", "import", there, "--format", format, "--out", back]) == 0
     found = Path(back) / "train" if format == "authors" and (Path(back) / "train").exists() else Path(back)
-    assert {e.content for e in EpisodeStore.open(found).entries} == {e.content for e in store.entries}
+    assert {e.content for e in EpisodeStore(found).entries} == {e.content for e in store.entries}
 
 
 def test_an_export_can_be_split(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_an_export_can_be_split(tmp_path: Path) -> None:
     answer_store(Path(here), [40] * 10)
     assert main(["data", "export", here, "--format", "authors", "--out", there, "--test-fraction", "0.3"]) == 0
     assert main(["data", "import", there, "--format", "authors", "--out", back, "--actions", "3"]) == 0
-    assert [len(EpisodeStore.open(Path(back) / side)) for side in ("train", "test")] == [7, 3]
+    assert [len(EpisodeStore(Path(back) / side)) for side in ("train", "test")] == [7, 3]
 
 
 def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,11 +146,11 @@ def commands() -> Iterator[str]:
 def test_the_command_line_accepts_every_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Any] = []
 
-    def parse_only(config: Any) -> int:
-        parsed.append(config)
+    def parse_only(verb: Any, options: Any) -> int:
+        parsed.append(options)
         return 0
 
-    monkeypatch.setattr(acvp.cli.main, "RUN", dict.fromkeys(acvp.cli.main.RUN, parse_only))
+    monkeypatch.setattr(acvp.cli.main, "execute", parse_only)
     assert main(shlex.split(command)[1:]) == 0
     assert len(parsed) == 1
 
@@ -161,7 +161,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     for seed, name in enumerate(("freeway", "freeway-test")):
         collect(CollectConfig(env_id="toy", frames=900, out=folder / "stores" / name, seed=seed))
-    store = EpisodeStore.open(folder / "stores" / "freeway")
+    store = EpisodeStore(folder / "stores" / "freeway")
     tiny_agent().save(folder / "agents" / "tiny")
     shutil.copytree(folder / "agents" / "tiny", folder / "runs" / "agents" / "freeway")
     make_run(folder / "runs" / "mine", store, predictor=network())
@@ -197,7 +197,7 @@ def test_shell_blocks_run(block: Block, world: Path, tmp_path: Path, monkeypatch
 
 def given(folder: Path) -> dict[str, dict[str, Any]]:
     """What the Python of each page takes from the reader."""
-    episode = EpisodeStore.open(folder / "stores" / "freeway")[0]
+    episode = EpisodeStore(folder / "stores" / "freeway")[0]
     frames, chosen = episode.frames(0, 4), episode.actions[:3].astype(np.int64)
     gray = np.zeros((2, 4, 84, 84), np.uint8)
     floats = torch.randint(0, 256, (1, 7, 210, 160, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -183,6 +184,12 @@ def test_a_temporary_file_that_leads_elsewhere_is_not_written(tmp_path: Path) ->
     os.mkfifo(temporary)
     with pytest.raises(DiskError, match="file"):
         write_atomic(tmp_path / "file", b"new")
+
+
+def test_a_new_folder_that_cannot_be_made_is_named_as_the_user_named_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DiskError, match=re.escape(f"{tmp_path}/file/x: ")), new_folder(tmp_path / "file" / "x"):
+        pass
 
 
 def test_a_new_folder_is_synced_whole_before_it_gets_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

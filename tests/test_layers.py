@@ -7,8 +7,9 @@ import acvp
 
 SOURCE = Path(acvp.__file__).parent
 
+FOUNDATION = "errors compat durable seeding runs checkpoint exits console options video artifacts harness"
 LAYERS = [
-    {"errors", "compat", "durable", "seeding", "runs", "checkpoint", "exits", "console", "options", "video"},
+    set(FOUNDATION.split()),
     {"envs"},
     {"data", "models"},
     {"pixel"},

@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from acvp.cli.main import RUN, main
+from acvp.cli.main import SUMMARIES, load_verb, main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.formats import export_store, import_store
 from acvp.data.recording import EpisodeRecorder
@@ -47,7 +47,7 @@ def numbers(hint: Any) -> set[type]:
 
 def options() -> Iterator[tuple[type[Any], str, bool, Any]]:
     """Every numeric option of every verb with every value that it should not take: class, name, is a tuple, value."""
-    for verb in RUN:
+    for verb in (load_verb(name).options for name in SUMMARIES):
         hints = get_type_hints(verb, include_extras=True)
         for field in fields(verb):
             kinds = numbers(hints[field.name])
@@ -184,7 +184,7 @@ def test_no_import_takes_a_number_that_does_not_fit(trials: Trials, tmp_path: Pa
         with pytest.raises(UserError, match=r"out of range|rewards are finite|lives; 0 to|its space ends"):
             import_store(format, source, folder / "out")
         out = folder / "out"
-        assert not (out / "store.json").exists() or len(EpisodeStore.open(out)) == 0
+        assert not (out / "store.json").exists() or len(EpisodeStore(out)) == 0
 
     trials.run(once)
 
@@ -235,7 +235,7 @@ def test_a_game_that_returns_nonsense_is_not_recorded(
     monkeypatch.setitem(gymnasium.registry, env_id, EnvSpec(env_id, entry_point=f"{__name__}:Wrong", kwargs=wrong))
     with pytest.raises(UserError, match=told):
         collect(CollectConfig(env_id=env_id, out=tmp_path / "store", frames=5))
-    assert len(EpisodeStore.open(tmp_path / "store")) == 0
+    assert len(EpisodeStore(tmp_path / "store")) == 0
 
 
 @pytest.mark.parametrize("step", [(-1, 0.0, 0), (2**15, 0.0, 0), (0, nan, 0), (0, 1e39, 0), (0, 0.0, 2**15)])

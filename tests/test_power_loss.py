@@ -109,7 +109,7 @@ def check_edits(folder: Path, reported: list[Any]) -> None:
     """A change in progress may have happened, in parts too; the ones before it have, the ones after it have not."""
     before, after = EDITS[len(reported)], EDITS[min(len(reported) + 1, len(EDITS) - 1)]
     if reported:
-        for episode in EpisodeStore.open(folder / "store"):
+        for episode in EpisodeStore(folder / "store"):
             answers = [read_answer(frame) for frame in episode.frames()]
             assert answers == [(episode.header.number, i) for i in range(len(episode))]
     with open_writer(folder / "store", INFO) as writer:  # takes in what was finished but not listed

@@ -10,8 +10,9 @@ import pytest
 from rich.progress import Progress
 from rich.table import Column, Table
 
+import acvp
 from acvp import console as progress
-from acvp.cli import main as cli
+from acvp.cli import output
 from acvp.cli.main import main
 from acvp.console import PlainColumn, PlainConsole, visible
 from acvp.data.store import StoreInfo
@@ -74,7 +75,7 @@ def test_a_progress_bar_shows_names_as_they_are(name: str) -> None:
 def test_all_that_prints_is_plain() -> None:
     """Two consoles, and no other way to print in the package."""
     assert all(isinstance(console, PlainConsole) for console in (progress.out, progress.err))
-    for file in Path(cli.__file__).parent.rglob("*.py"):
+    for file in Path(acvp.__file__).parent.rglob("*.py"):
         if file.name != "console.py":
             source = file.read_text()
             assert not re.search(r"(?<!Plain)Console\(|(?<![\w.])print\(|TextColumn\(|markup=|\[/\]", source), file
@@ -86,7 +87,7 @@ def test_the_results_of_a_verb_are_shown_as_they_are(
     monkeypatch.setenv("COLUMNS", "200")
     hostile = list(NAMES)
     tables = [TextTable(name, (name, "x"), ((name, "1"),)) for name in hostile]
-    cli._print_results(tables, {"note": "[/]"}, Path("em:smile:oji") / "run[seed]")
+    output.print_results(tables, {"note": "[/]"}, Path("em:smile:oji") / "run[seed]")
     printed = capsys.readouterr().out
     assert all(printed.count(NAMES[name]) >= 3 for name in hostile)
     assert "note: [/]" in printed

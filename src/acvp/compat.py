@@ -11,24 +11,38 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 FIELDS = {
+    "by_place": "palette_mask",
     "centred": "centered",
     "licence": "license",
     "optimiser": "optimizer",
+    "outcome_heads": "predict_rewards",
+    "outcome_weight": "reward_weight",
     "quantised": "quantized",
-    "recolours": "recolors",
+    "recolours": "palette_cycle",
+    "round_edges": "circular_padding",
+    "spoiled": "input_corruption",
+    "still": "background_subsampling",
 }
 """Keys of JSON files."""
+NEGATED = {"feed_back": "teacher_forcing"}
+"""Keys of truth values that now mean the opposite."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-TENSORS = {"normaliser.": "normalizer."}
-"""First parts of the names of tensors."""
+TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palette_mask"}
+"""Parts, between dots, of the names of tensors."""
 
 
 def current_fields(values: Any) -> Any:
     """Return what JSON holds, with today's keys at every depth."""
     if isinstance(values, dict):
-        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
+        return dict(_current_field(name, value) for name, value in values.items())
     return [current_fields(value) for value in values] if isinstance(values, list) else values
+
+
+def _current_field(name: str, value: Any) -> tuple[str, Any]:
+    if name in NEGATED:
+        return NEGATED[name], not value
+    return FIELDS.get(name, name), current_fields(value)
 
 
 def current_files(files: Mapping[str, Value]) -> dict[str, Value]:
@@ -42,7 +56,4 @@ def current_tensors(tensors: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _current_tensor(name: str) -> str:
-    for old, new in TENSORS.items():
-        if name.startswith(old):
-            return new + name.removeprefix(old)
-    return name
+    return ".".join(TENSORS.get(part, part) for part in name.split("."))

@@ -162,7 +162,11 @@ def new_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     refuse_full(out)
     partial = out.with_name(f".{out.name}.partial")
-    make_folder(partial)
+    try:
+        make_folder(partial)
+    except DiskError as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise DiskError(f"{out}: this folder cannot be made ({reason}); choose another one") from error
     with exclusive_writer(partial):
         unfinished = partial / "unfinished"
         try:

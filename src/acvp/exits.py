@@ -300,10 +300,20 @@ def _lack_of_memory(error: BaseException | None) -> BaseException | None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
             return error
         text = str(error).lower() if isinstance(error, RuntimeError | ImportError | OSError) else ""
-        if any(sign in text for sign in MEMORY_SIGNS):
+        if any(sign in text for sign in MEMORY_SIGNS) or _failed_silently(error):
             return error
         error = error.__cause__ or error.__context__
     return None
+
+
+def _failed_silently(error: BaseException) -> bool:
+    """Whether a C library failed without a reason under `ulimit -v`: it got no memory and did not report it."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return False
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return limited and isinstance(error, SystemError) and "without exception set" in str(error)
 
 
 def _report_bug(error: BaseException) -> str:

@@ -7,10 +7,7 @@ import torch
 
 from acvp.agents import agent as module
 from acvp.agents.agent import (
-    CARD_NAME,
-    CONFIG_NAME,
     PRETRAINED,
-    WEIGHTS_NAME,
     Agent,
     AgentAbout,
     AgentError,
@@ -18,6 +15,7 @@ from acvp.agents.agent import (
     packaged_agents,
 )
 from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork
+from acvp.artifacts import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME, ArtifactError
 from acvp.durable import seal, unseal
 from acvp.envs import make_game
 from acvp.errors import UserError
@@ -117,7 +115,7 @@ def test_agents_of_the_package_are_small_and_whole() -> None:
 def test_a_missing_file_is_named(tmp_path: Path, missing: str) -> None:
     tiny_agent().save(tmp_path)
     (tmp_path / missing).unlink()
-    with pytest.raises(AgentError, match=f"holds no whole agent: {missing} cannot be read"):
+    with pytest.raises(ArtifactError, match=f"{missing}: cannot be read"):
         load_agent(tmp_path)
 
 
@@ -130,7 +128,7 @@ def test_a_flipped_bit_anywhere_is_seen(tmp_path: Path, name: str) -> None:
         data = bytearray(whole)
         data[place] ^= 1 << int(rng.integers(8))
         file.write_bytes(data)
-        with pytest.raises(AgentError, match=str(tmp_path)):
+        with pytest.raises(ArtifactError, match=str(tmp_path)):
             load_agent(tmp_path)
 
 
@@ -154,7 +152,7 @@ def test_a_sealed_configuration_that_makes_no_agent_is_refused(tmp_path: Path, c
     tiny_agent().save(tmp_path)
     file = tmp_path / CONFIG_NAME
     file.write_bytes(seal(unseal(file.read_bytes()) | change))
-    with pytest.raises(AgentError, match=r"do not make an agent|is not an agent's"):
+    with pytest.raises(ArtifactError, match=r"do not make an agent|is not the configuration of an agent"):
         load_agent(tmp_path)
 
 
@@ -162,7 +160,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     agent = tiny_agent()
     torch.nn.init.constant_(agent.network.head.bias, float("nan"))
     agent.save(tmp_path)
-    with pytest.raises(AgentError, match=r"head\.bias is not of finite"):
+    with pytest.raises(ArtifactError, match=r"head\.bias holds numbers that are not finite"):
         load_agent(tmp_path)
 
 

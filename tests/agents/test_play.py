@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.agents import evaluate
-from acvp.agents.agent import Agent, AgentError, load_any_policy
+from acvp.agents.agent import Agent, load_any_policy
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, film, middle
 from acvp.agents.play import Play, Scores, play_games
+from acvp.artifacts import ArtifactError
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import random_policy
@@ -207,7 +208,7 @@ def test_an_agent_that_cannot_record_is_refused(
 
 
 def test_agents_of_another_kind_do_not_pass_as_ours(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="holds no whole agent"):
+    with pytest.raises(ArtifactError, match="cannot be read"):
         load_any_policy(f"agent:{tmp_path}")
 
 

@@ -53,7 +53,7 @@ def answer_store(path: Path, lengths: list[int], *, terminated: bool = True) -> 
     with open_writer(path, INFO) as writer:
         for number, frames in enumerate(lengths):
             writer.add(answer_episode(number, frames, terminated=terminated))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)
 
 
 def color_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> EpisodeStore:
@@ -66,7 +66,7 @@ def color_store(path: Path, palettes: list[list[tuple[int, int, int]]]) -> Episo
             for frame in frames[1:]:
                 recorder.step(0, 0.0, frame)
             writer.add(recorder.finish(number=number, seed=0, terminated=True, truncated=False))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)
 
 
 def recorded(path: Path, frames: Iterable[NDArray[np.uint8]]) -> EpisodeStore:
@@ -79,4 +79,4 @@ def recorded(path: Path, frames: Iterable[NDArray[np.uint8]]) -> EpisodeStore:
     height, width, _ = first.shape
     with open_writer(path, replace(INFO, frame_shape=(height, width, 3))) as writer:
         writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)

@@ -180,9 +180,9 @@ def attack(folder: Path, rng: np.random.Generator) -> None:
 def uses(folder: Path) -> Iterator[Callable[[], object]]:
     """Everything that is done with a store."""
     yield lambda: verify(folder)
-    yield lambda: EpisodeStore.open(folder)
+    yield lambda: EpisodeStore(folder)
     try:
-        store = EpisodeStore.open(folder)
+        store = EpisodeStore(folder)
     except UserError:
         return
     yield lambda: repr(store) + store.digest
@@ -269,7 +269,7 @@ def test_a_chunk_of_another_length_is_refused(sound: Path, tmp_path: Path, frame
     folder = copy_of(sound, tmp_path / "store")
     enter(folder, with_chunk(frames))
     with pytest.raises(UserError, match=r"000001.safetensors: episode 1: chunk 0 is damaged"):
-        EpisodeStore.open(folder)[1].frames()
+        EpisodeStore(folder)[1].frames()
 
 
 @pytest.mark.parametrize("name", ["number", "frames", "size"])
@@ -278,7 +278,7 @@ def test_a_huge_number_in_the_index_is_refused(sound: Path, tmp_path: Path, name
     first, *rest = (folder / "index.jsonl").read_text().splitlines(keepends=True)
     (folder / "index.jsonl").write_text(json.dumps(json.loads(first) | {name: 10**30}) + "\n" + "".join(rest))
     with pytest.raises(UserError, match=r"index.jsonl: line 1 is damaged \(impossible numbers\)"):
-        EpisodeStore.open(folder)
+        EpisodeStore(folder)
     assert verdict(folder) == ""
 
 
@@ -298,7 +298,7 @@ def test_an_impossible_store_json_is_refused(sound: Path, tmp_path: Path, change
     body = unseal((folder / "store.json").read_bytes())
     (folder / "store.json").write_bytes(seal(body | changes))
     with pytest.raises(UserError, match=r"store.json: "):
-        EpisodeStore.open(folder)
+        EpisodeStore(folder)
 
 
 class Payload:

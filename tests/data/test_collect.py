@@ -53,7 +53,7 @@ def test_a_finished_collection_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("env_id", ["acvp/Toy-v0", "freeway", "seaquest", "space_invaders", "qbert", "ms_pacman"])
 def test_stored_actions_replayed_give_the_stored_frames(tmp_path: Path, env_id: str) -> None:
     collect(CollectConfig(env_id=env_id, out=tmp_path, frames=300, max_steps=200))
-    store = EpisodeStore.open(tmp_path)
+    store = EpisodeStore(tmp_path)
     with replay_game(store) as game:
         assert [first_difference(episode, game) for episode in store] == [None] * len(store)
 
@@ -205,7 +205,7 @@ def test_the_module_before_an_id_on_the_command_line_is_imported(tmp_path: Path,
     command = [sys.executable, "-m", "acvp", "collect", *named, "--workers", workers]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    store = EpisodeStore.open(tmp_path / "s")
+    store = EpisodeStore(tmp_path / "s")
     assert store.info.env_id == "acvp-tests/Long-v0"
     assert store.info.settings["import_module"] == "endless_games"
 

@@ -43,7 +43,7 @@ def part(folder: Path, number: int) -> Path:
 def assert_never_wrong(folder: Path) -> None:
     """Fail if reading gives anything but the right frames or an error of ours."""
     try:
-        store = EpisodeStore.open(folder)
+        store = EpisodeStore(folder)
         windows = Windows(store, Window(2, 3))
     except UserError:
         return

@@ -99,7 +99,7 @@ def test_a_failing_write_destroys_nothing(trials: Trials, tmp_path: Path) -> Non
         assert {name: after[name] for name in after if name not in part_was_done} == before
         write_something(place, folder)
         assert verify(folder) == []
-        assert len(EpisodeStore.open(folder)) == {"store.json": 1, "index put in order": 2}.get(place, 3)
+        assert len(EpisodeStore(folder)) == {"store.json": 1, "index put in order": 2}.get(place, 3)
 
     trials.run(fail_once)
 

@@ -47,7 +47,7 @@ def store_of(path: Path, episodes: list[Episode]) -> EpisodeStore:
     with open_writer(path, INFO) as writer:
         for number, episode in enumerate(episodes):
             writer.add(replace(episode, header=replace(episode.header, number=number)))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)
 
 
 def plant(kind: int, rng: np.random.Generator) -> tuple[Episode, Episode]:

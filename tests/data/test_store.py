@@ -23,7 +23,7 @@ def test_opening_reads_no_part(tmp_path: Path) -> None:
     path = tmp_path / "s"
     answer_store(path, [5, 5])
     part_path(path, 1).unlink()
-    store = EpisodeStore.open(path)
+    store = EpisodeStore(path)
     assert store.frames == 10
     assert len(store[0]) == 5
     with pytest.raises(StoreError, match="cannot be read"):
@@ -81,7 +81,7 @@ def test_a_newer_store_is_named_as_such(tmp_path: Path) -> None:
     file = tmp_path / "store.json"
     file.write_bytes(seal(unseal(file.read_bytes()) | {"store_format": 99}))
     with pytest.raises(StoreError, match="store format 99, this acvp reads 1"):
-        EpisodeStore.open(tmp_path)
+        EpisodeStore(tmp_path)
 
 
 @pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir(), lambda p: p.write_text("x")])
@@ -89,4 +89,4 @@ def test_what_is_no_store_is_refused(tmp_path: Path, make: object) -> None:
     path = tmp_path / "x"
     make(path)  # type: ignore[operator]
     with pytest.raises(StoreError):
-        EpisodeStore.open(path)
+        EpisodeStore(path)

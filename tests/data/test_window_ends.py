@@ -19,7 +19,7 @@ def random_store(path: Path, rng: np.random.Generator) -> EpisodeStore:
         for number in range(rng.integers(1, 7)):
             frames, terminated = int(rng.integers(1, 51)), bool(rng.integers(2))
             writer.add(answer_episode(number, frames, terminated=terminated))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)
 
 
 def assert_within(windows: Windows, number: int) -> None:

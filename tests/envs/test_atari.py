@@ -101,6 +101,9 @@ def test_the_joystick_is_restored_too() -> None:
     game.step(fire)
     game.restore(state)
     assert trace(game, [noop, noop]) == straight
+    game.restore(state)
+    list(game.branch([[fire, up], [noop]]))
+    assert trace(game, [noop, noop]) == straight
 
 
 @pytest.mark.parametrize("name", FIVE)

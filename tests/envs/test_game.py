@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.envs import SavedState, make_game
+from acvp.envs import Game, SavedState, Step, make_game
 from acvp.errors import UserError
 from tests.envs.conftest import Register
 
@@ -181,3 +181,44 @@ def test_a_damaged_state_is_refused(state: SavedState, data: st.DataObject) -> N
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(UserError, match=r"not a saved game state|damaged"):
         SavedState.from_bytes(whole[:cut])
+
+
+@pytest.mark.parametrize("sticky", [0.0, 0.5])
+def test_branch_yields_what_each_plan_leads_to_and_leaves_no_trace(sticky: float) -> None:
+    plans, later = [[0, 0], [1, 4], [3]], [4, 2, 1, 3] * 5
+
+    def seen(step: Step) -> tuple[bytes, float, bool, bool]:
+        return step.frame.tobytes(), step.reward, step.terminated, step.truncated
+
+    def play(game: Game, actions: list[int]) -> list[tuple[bytes, float, bool, bool]]:
+        return [seen(game.step(action)) for action in actions]
+
+    with make_game("toy", sticky=sticky) as game, make_game("toy", sticky=sticky) as other:
+        for each in (game, other):
+            each.reset(5)
+            play(each, [1, 2, 3])
+        for plan, steps in zip(plans, game.branch(plans), strict=True):
+            assert game.save() == other.save()  # also between two plans
+            expected = other.save()
+            assert [seen(step) for step in steps] == play(other, plan)
+            other.restore(expected)
+        assert play(game, later) == play(other, later)
+
+
+def test_branch_stops_a_plan_where_the_episode_ends() -> None:
+    with make_game("toy", max_steps=5) as game:
+        game.reset(0)
+        for _ in range(3):
+            game.step(0)
+        futures = list(game.branch([[1] * 4, [2]]))
+        assert [[step.truncated for step in steps] for steps in futures] == [[False, True], [False]]
+        assert [game.step(0).truncated for _ in range(2)] == [False, True]
+
+
+def test_branch_comes_back_when_an_action_is_refused() -> None:
+    with make_game("toy") as game:
+        game.reset(0)
+        before = game.save()
+        with pytest.raises(UserError, match="action 9 is out of range"):
+            list(game.branch([[1, 9]]))
+        assert game.save() == before

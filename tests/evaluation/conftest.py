@@ -17,7 +17,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
     """About twelve episodes of ToyGame."""
     folder = tmp_path_factory.mktemp("toy")
     collect(CollectConfig(env_id="toy", out=folder / "store", frames=1200, seed=1))
-    return EpisodeStore.open(folder / "store")
+    return EpisodeStore(folder / "store")
 
 
 @pytest.fixture(scope="session")

@@ -83,9 +83,9 @@ def test_positions_come_from_replaying_the_store(toy: EpisodeStore) -> None:
 def test_a_game_that_plays_differently_is_refused(toy: EpisodeStore) -> None:
     other = replace(toy[0], header=replace(toy[0].header, seed=toy[0].header.seed + 1))
     with make_game("toy", max_steps=5) as game:
-        with pytest.raises(UserError, match="ends at frame 5; acvp data verify --replay"):
+        with pytest.raises(UserError, match="ends with action 4, before the recording does; acvp data verify --replay"):
             list(replay(toy[0], game))
-        with pytest.raises(UserError, match="frame 0 of the game played again is not the stored one"):
+        with pytest.raises(UserError, match="episode 0: frame 0 differs; acvp data verify --replay"):
             list(replay(other, game))
 
 

@@ -74,7 +74,7 @@ def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> No
         recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
     with open_writer(tmp_path / "store", INFO) as writer:
         writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    places, weights = choose_steps(EpisodeStore.open(tmp_path / "store"), 4, count=7, seed=0)
+    places, weights = choose_steps(EpisodeStore(tmp_path / "store"), 4, count=7, seed=0)
     assert places[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
     assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
 
@@ -113,7 +113,7 @@ def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
                 header = replace(episode.header, terminated=False, truncated=True)
                 rewards = episode.rewards * (number == 0)
                 writer.add(replace(episode, header=header, rewards=rewards))
-        changed = EpisodeStore.open(tmp_path / str(number))
+        changed = EpisodeStore(tmp_path / str(number))
         assert measure(Subject(name="x", predictor=_with_heads(), view=RGB), changed, 100).keys() == known
 
 

@@ -34,7 +34,7 @@ def part(tmp_path: Path) -> HeldOutPart:
             for t in range(40):
                 recorder.step(int(rng.integers(3)), 0.0, answer_frame(number, t + 1))
             writer.add(recorder.finish(number=number, seed=number, terminated=True, truncated=False))
-    return HeldOutPart(store=EpisodeStore.open(tmp_path / "store"), how="all")
+    return HeldOutPart(store=EpisodeStore(tmp_path / "store"), how="all")
 
 
 class Painter(Knowing):

@@ -127,16 +127,23 @@ RECORDING = (
     Mutant(
         "a replay does not compare lives",
         "data/replay.py",
-        "!= episode.rewards[t] or game.lives != episode.lives[t + 1]",
-        "!= episode.rewards[t]",
+        "!= episode.rewards[t - 1] or lives != episode.lives[t]",
+        "!= episode.rewards[t - 1]",
         "data/test_collect.py::test_a_replay_compares_lives_rewards_and_the_end",
     ),
     Mutant(
         "a replay does not compare how an episode ends",
         "data/replay.py",
-        "if terminated != episode.header.terminated:",
+        "if t == len(episode) - 1 and step.terminated != episode.header.terminated:",
         "if False:",
         "data/test_collect.py::test_a_replay_compares_lives_rewards_and_the_end",
+    ),
+    Mutant(
+        "a game stays where a branch has led it",
+        "envs/game.py",
+        "                self.restore(start)\n",
+        "                pass\n",
+        "envs/test_game.py::test_branch_yields_what_each_plan_leads_to_and_leaves_no_trace",
     ),
     Mutant(
         "a sticky game repeats an action of the episode before",

@@ -17,7 +17,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
     """Some episodes of ToyGame."""
     folder = tmp_path_factory.mktemp("toy")
     collect(CollectConfig(env_id="toy", out=folder / "store", frames=600, seed=2))
-    return EpisodeStore.open(folder / "store")
+    return EpisodeStore(folder / "store")
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs, evaluated together."""
     folder = tmp_path_factory.mktemp("runs")
     collect(CollectConfig(env_id="toy", out=folder / "store", frames=1000, seed=1))
-    store = EpisodeStore.open(folder / "store")
+    store = EpisodeStore(folder / "store")
     made = [make_run(folder / name, store) for name in ("first", "<second>")]
     base = ["--runs", *map(str, made), "--data", str(store.path), "--out", str(folder / "results")]
     assert main(["evaluate", *base, "--horizon", "5", "--windows", "5", "--crop", "1x1+9+9"]) == 0

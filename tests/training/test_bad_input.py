@@ -137,7 +137,7 @@ def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None
         code = (
             "import sys; from pathlib import Path; from acvp.data.store import EpisodeStore; "
             "from tests.training.small import run, small_recipe; "
-            f"run(EpisodeStore.open({str(store.path)!r}), small_recipe(), Path({str(folder)!r}))"
+            f"run(EpisodeStore({str(store.path)!r}), small_recipe(), Path({str(folder)!r}))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

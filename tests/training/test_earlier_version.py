@@ -24,7 +24,7 @@ EXPECTED = json.loads((FILES / "expected.json").read_text())
 
 
 def test_a_store_of_0_1_0_opens_and_replays() -> None:
-    store = acvp.EpisodeStore.open(FILES / "store")
+    store = acvp.EpisodeStore(FILES / "store")
     assert [len(episode) for episode in store] == EXPECTED["episodes"]
     assert digest(*(episode.frames() for episode in store)) == EXPECTED["pixels"]
     assert digest(*(episode.actions for episode in store)) == EXPECTED["actions"]
@@ -32,7 +32,7 @@ def test_a_store_of_0_1_0_opens_and_replays() -> None:
 
 
 def test_a_finished_run_of_0_1_0_predicts_the_same_frames() -> None:
-    predictor, episode = acvp.load(FILES / "run"), acvp.EpisodeStore.open(FILES / "store")[0]
+    predictor, episode = acvp.load(FILES / "run"), acvp.EpisodeStore(FILES / "store")[0]
     future = acvp.rollout(predictor, episode.frames(0, 20), episode.actions[19:24])
     assert all(map(alike, EXPECTED["future"], map(pack, future)))
     assert not alike(EXPECTED["future"][0], EXPECTED["future"][-1])
@@ -41,7 +41,7 @@ def test_a_finished_run_of_0_1_0_predicts_the_same_frames() -> None:
 def test_a_stopped_run_of_0_1_0_continues_to_its_end(tmp_path: Path) -> None:
     shutil.copytree(FILES / "stopped-run", tmp_path / "run")
     predictor = network("feedforward", FRAME, actions=5, **sizes("feedforward", width=2, hidden=4))
-    store = acvp.EpisodeStore.open(FILES / "store")
+    store = acvp.EpisodeStore(FILES / "store")
     assert run(store, small_recipe(predictor=predictor), tmp_path / "run").exit_code == 0
 
     before = (FILES / "stopped-run" / "metrics.jsonl").read_text()

@@ -1,48 +1,37 @@
-"""A trained agent: which action is best, given the last four gray frames. Needs torch alone.
+"""A trained agent: which action is best, given the last four gray frames; needs torch alone.
 
     agent = load_agent("freeway")
     actions = agent.act(frames, epsilon=0.05, rng=rng)
 
-Shapes: B plays, A actions.
+It is kept as an artifact (acvp/artifacts.py), and is a policy of `acvp collect`: `agent:freeway`, or `agent:` and the
+folder of an agent.
 
-What an agent tells about itself.
-
-An agent as files: weights, configuration and card, as bytes; no file is read or written in here.
-
-model.safetensors    weights, of 32 or 16 bits
-config.json          network, what it was trained on, SHA-256 of the weights, sealed with its own checksum
-README.md            card
-
-Agents as policies of `acvp collect`: `agent:freeway`, or `agent:` and the folder of one.
+Shapes: B episodes, A actions.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from acvp.agents.network import SIDE, STACK, NetworkConfig, ValueNetwork
 from acvp.agents.observations import Stacks
-from acvp.checkpoint import to_bytes, to_tensors
-from acvp.compat import current_fields
+from acvp.artifacts import ArtifactError, Kind, from_files, make_card, read_folder, to_files, write_folder
 from acvp.data.policies import Player, Policy, load_policy
 from acvp.data.views import GRAY_84
-from acvp.durable import make_folder, read_file, seal, unseal, write_atomic
 from acvp.errors import UserError
 
 VIEW = "gray84"
 
 
 class AgentError(UserError):
-    """An agent that is not there, is damaged, or does not fit the game."""
+    """An agent that is unknown, or does not fit the game."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,64 +63,27 @@ class AgentAbout:
             raise AgentError(f"agents see {STACK} frames of view {VIEW}; found {self.stack} of view {self.view!r}")
 
 
-WEIGHTS_NAME, CONFIG_NAME, CARD_NAME = "model.safetensors", "config.json", "README.md"
-WANTED = (WEIGHTS_NAME, CONFIG_NAME)
-LAST_WRITTEN = CONFIG_NAME
-"""Once it is there, all is."""
-FORMAT = "acvp-agent-1"
-FLOATS = (torch.float32, torch.float16)
-MAX_CONFIG = 2**20
-"""Bytes; a configuration has about a thousand."""
+KIND = Kind("an agent", format="acvp-agent-1", network="network")
 
 
-def agent_files(network: ValueNetwork, about: AgentAbout, *, half: bool) -> dict[str, bytes]:
-    """Return the files of an agent by name."""
-    kind = torch.float16 if half else torch.float32
-    weights = to_bytes({name: tensor.to(kind) for name, tensor in network.state_dict().items()})
-    config = {
-        "format": FORMAT,
-        "network": network.config.to_dict(),
-        "about": asdict(about) | {"action_meanings": list(about.action_meanings)},
-        "weights_sha256": hashlib.sha256(weights).hexdigest(),
-    }
-    return {WEIGHTS_NAME: weights, CONFIG_NAME: seal(config), CARD_NAME: card(network, about).encode()}
+def agent_files(network: ValueNetwork, about: AgentAbout, *, half: bool = False) -> dict[str, bytes]:
+    """Return the files of an agent by name; `half` stores its weights in 16 bits."""
+    return to_files(KIND, network, network.config.to_dict(), about, card(network, about), half=half)
 
 
 def agent_from_files(files: Mapping[str, bytes]) -> tuple[ValueNetwork, AgentAbout]:
-    """Return what an agent is made of from its files, or AgentError; nothing is allocated that the files lack."""
-    config, weights = _config(files[CONFIG_NAME]), files[WEIGHTS_NAME]
-    if hashlib.sha256(weights).hexdigest() != config["weights_sha256"]:
-        raise AgentError(f"the checksum of {WEIGHTS_NAME} is not the one in {CONFIG_NAME}: a file is damaged")
-    try:
-        values = dict(config["about"])
-        about = AgentAbout(**(values | {"action_meanings": tuple(values["action_meanings"])}))
-        with torch.device("meta"):
-            network = ValueNetwork(NetworkConfig.from_dict(config["network"]), len(about.action_meanings))
-        network.load_state_dict(_floats(to_tensors(weights, WEIGHTS_NAME)), assign=True)
-        return network, about
-    except (UserError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        first = str(error).strip().replace("\n", " ")[:300]
-        raise AgentError(f"{CONFIG_NAME} and {WEIGHTS_NAME} do not make an agent: {first}") from error
+    """Return the network of an agent's files and what is known about it, or ArtifactError."""
+    network, about = from_files(KIND, files, _build)
+    for name, weight in network.state_dict().items():
+        if not torch.isfinite(weight).all():
+            raise ArtifactError(f"{name} holds numbers that are not finite")
+    return network, about
 
 
-def _config(data: bytes) -> dict[str, Any]:
-    try:
-        if len(data) > MAX_CONFIG:
-            raise ValueError(f"{len(data):,} bytes are too many")
-        config: dict[str, Any] = current_fields(unseal(data))
-    except ValueError as error:
-        raise AgentError(f"{CONFIG_NAME}: {error}") from error
-    if config.get("format") != FORMAT or config.keys() != {"format", "network", "about", "weights_sha256"}:
-        raise AgentError(f"{CONFIG_NAME} is not an agent's: it is not of format {FORMAT}")
-    return config
-
-
-def _floats(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights as 32-bit numbers, refusing what is none."""
-    for name, tensor in tensors.items():
-        if tensor.dtype not in FLOATS or not torch.isfinite(tensor).all():
-            raise AgentError(f"{name} is not of finite 32- or 16-bit numbers")
-    return {name: tensor.to(torch.float32) for name, tensor in tensors.items()}
+def _build(config: dict[str, Any]) -> tuple[ValueNetwork, AgentAbout]:
+    values = dict(config["about"])
+    about = AgentAbout(**(values | {"action_meanings": tuple(values["action_meanings"])}))
+    return ValueNetwork(NetworkConfig.from_dict(config[KIND.network]), len(about.action_meanings)), about
 
 
 def card(network: ValueNetwork, about: AgentAbout) -> str:
@@ -141,29 +93,18 @@ def card(network: ValueNetwork, about: AgentAbout) -> str:
     layers = ", ".join(
         f"{c} of {k}×{k} by {s}" for c, k, s in zip(sizes.channels, sizes.kernels, sizes.strides, strict=True)
     )
-    return f"""---
-license: {about.license.lower()}
-library_name: acvp
-tags: [reinforcement-learning, dqn, atari]
----
-# DQN agent of {about.env_id}
-
-Sees the last {about.stack} frames (84×84 gray, a single emulator frame for each decision, no maximum over two) and
-gives a value for every action. Convolutions {layers}, then {sizes.hidden} units; {count:,} weights. Method: Mnih et
-al., "Playing Atari with Deep Reinforcement Learning", 2013.
-
-- **Actions**: {", ".join(about.action_meanings)}
-- **Training**: {about.training}
-- **Score**: {about.score}
-- **License**: {about.license}
-
-```python
-from acvp.agents.agent import load_agent
-
-agent = load_agent("path/to/this/folder")
-actions = agent.act(frames, epsilon=0.05, rng=rng)  # uint8 (B, 4, 84, 84), oldest first → (B,)
-```
-"""
+    return make_card(
+        f"DQN agent of {about.env_id}",
+        tags="reinforcement-learning, dqn, atari",
+        text=f"Sees the last {about.stack} frames (84×84 gray, a single emulator frame for each agent step, no maximum "
+        f"over two) and\ngives a value for every action. Convolutions {layers}, then {sizes.hidden} units; {count:,} "
+        'weights.\nMethod: Mnih et al., "Playing Atari with Deep Reinforcement Learning", 2013.',
+        facts={"Actions": ", ".join(about.action_meanings), "Training": about.training, "Score": about.score},
+        example="from acvp.agents.agent import load_agent\n\n"
+        'agent = load_agent("path/to/this/folder")\n'
+        "actions = agent.act(frames, epsilon=0.05, rng=rng)  # uint8 (B, 4, 84, 84), oldest first → (B,)",
+        license=about.license,
+    )
 
 
 PRETRAINED = Path(__file__).parent / "pretrained"
@@ -218,7 +159,7 @@ class Agent:
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Write the agent: weights, configuration, card; `half` rounds the weights on disk to 16 bits."""
-        write_files(folder, agent_files(self.network, self.about, half=half))
+        write_folder(folder, agent_files(self.network, self.about, half=half))
 
     def __repr__(self) -> str:
         return f"<agent of {self.about.env_id}, actions {' '.join(self.about.action_meanings)}>"
@@ -227,23 +168,11 @@ class Agent:
 def load_agent(name_or_path: str | Path) -> Agent:
     """Return an agent of the package by its name, or the one in a folder (an agent's or a run's)."""
     folder, within = _folder(name_or_path)
-    files = {}
-    for name in WANTED:
-        try:
-            files[name] = read_file(folder / name, within)
-        except OSError as error:
-            raise AgentError(f"{folder} holds no whole agent: {name} cannot be read ({error.strerror})") from error
+    files = read_folder(folder, within)
     try:
         return Agent(*agent_from_files(files))
-    except AgentError as error:
-        raise AgentError(f"{folder}: {error}") from error
-
-
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of an agent."""
-    make_folder(folder)
-    for name in sorted(files, key=lambda name: name == LAST_WRITTEN):
-        write_atomic(folder / name, files[name])
+    except ArtifactError as error:
+        raise ArtifactError(f"{folder}: {error}") from error
 
 
 def packaged_agents() -> list[str]:

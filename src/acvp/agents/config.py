@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
 from acvp.errors import UserError
 from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_probability, require_seed
@@ -166,18 +166,3 @@ class AgentCompareConfig:
     def __post_init__(self) -> None:
         if not self.runs:
             raise UserError("--runs: name at least one run")
-
-
-AgentVerb = (
-    Annotated[AgentTrainConfig, subcommand("train")]
-    | Annotated[AgentEvaluateConfig, subcommand("evaluate")]
-    | Annotated[AgentCompareConfig, subcommand("compare")]
-    | Annotated[AgentImportConfig, subcommand("import")]
-)
-
-
-@dataclass(frozen=True)
-class AgentConfig:
-    """Agents that play: train, evaluate, compare, import."""
-
-    verb: AgentVerb

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
-from acvp.agents.agent import OF_A_RUN, load_agent, write_files
+from acvp.agents.agent import OF_A_RUN, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn, DivergedError
 from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
@@ -29,6 +29,7 @@ from acvp.agents.presets import DqnSettings, make_settings
 from acvp.agents.state import Position, kept_agent, restore
 from acvp.agents.trainer import AgentTrainer
 from acvp.agents.vec_env import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.artifacts import write_folder
 from acvp.checkpoint import forget_after, newest_good
 from acvp.console import err
 from acvp.envs import Game, make_game
@@ -228,7 +229,7 @@ def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -
     position = restore(checkpoint, dqn, env)
     run.forget_metrics_after(checkpoint.step, position.lines)
     if kept := kept_agent(checkpoint):
-        write_files(run.path / OF_A_RUN, kept)
+        write_folder(run.path / OF_A_RUN, kept)
     forget_after(run.checkpoints, checkpoint.step)
     display.say(f"going on from decision {checkpoint.step:,}")
     return position

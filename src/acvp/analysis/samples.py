@@ -25,7 +25,6 @@ from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.data.windows import Window
-from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.models import Subject
@@ -127,17 +126,9 @@ def emulate(store: EpisodeStore, places: list[Place], view: View, context: int, 
                 if t in numbers:
                     positions[numbers[t], 0] = game.controlled_position() or NOT_DRAWN
                     if game.can_save:
-                        futures[numbers[t]] = view.apply(_every_next_frame(game, store.action_count), None)
+                        branches = game.branch([action] for action in range(store.action_count))
+                        futures[numbers[t]] = view.apply(np.stack([steps[0].frame for steps in branches]), None)
         return Emulated(positions, futures if game.can_save else None)
-
-
-def _every_next_frame(game: Game, actions: int) -> NDArray[np.uint8]:
-    """Return the frames (A, H, W, 3) that each action leads to, and leave the game where it was."""
-    now, frames = game.save(), []
-    for action in range(actions):
-        frames.append(game.step(action).frame)
-        game.restore(now)
-    return np.stack(frames)
 
 
 def require_positions(emulated: Emulated, store: EpisodeStore) -> NDArray[np.float64]:

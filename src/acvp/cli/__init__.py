@@ -1,1 +1,1 @@
-"""The command line: one file a verb."""
+"""The command line: one file per verb, with its options, its run function and an example for its help."""

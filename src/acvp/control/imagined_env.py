@@ -160,7 +160,7 @@ class ImaginedPlays:
             raise UserError(f"max_steps is {max_steps}: an episode has at least 1 decision")
         if observation not in ("frame", "agent"):
             raise UserError(f"observation is {observation!r}: choose frame (as predicted) or agent (4 gray 84×84)")
-        store = store if isinstance(store, EpisodeStore) else EpisodeStore.open(store)
+        store = store if isinstance(store, EpisodeStore) else EpisodeStore(store)
         self.imagination = Imagination(_subject(predictor, device), store, plays)
         self.meanings = store.info.action_meanings
         self.max_steps = max_steps

@@ -135,23 +135,10 @@ class EmulatorSource:
         """Do nothing."""
 
     def _of(self, game: Game) -> Pixels:
-        now = game.save()
-        futures = []
-        for action in range(len(game.action_meanings)):
-            futures.append(_held(game, action, self.look_ahead))
-            game.restore(now)
-        return np.stack(futures)
-
-
-def _held(game: Game, action: int, decisions: int) -> Pixels:
-    """Return the frames (L, H, W, 3) of an action that is held; a game that ends keeps its last frame."""
-    frames, ended = [], False
-    for _ in range(decisions):
-        if not ended:
-            frame, _, terminated, truncated = game.step(action)
-            ended = terminated or truncated
-        frames.append(frame)
-    return np.stack(frames)
+        """Return the frames (A, L, H, W, 3) of each action held; a game that ends keeps its last frame."""
+        length = self.look_ahead
+        futures = game.branch([action] * length for action in range(len(game.action_meanings)))
+        return np.stack([[steps[min(t, len(steps) - 1)].frame for t in range(length)] for steps in futures])
 
 
 Actions = NDArray[np.int64]

@@ -288,7 +288,7 @@ def collect(
         _drop_surplus(writer, config)
         _report(writer, progress)
     player.game.close()
-    return EpisodeStore.open(config.out)
+    return EpisodeStore(config.out)
 
 
 class Workers(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
 from acvp.data.recording import MAX_ACTIONS
 from acvp.options import require, require_share
@@ -74,18 +74,3 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         require_share(test_fraction=self.test_fraction)
-
-
-DataVerb = (
-    Annotated[InfoConfig, subcommand("info")]
-    | Annotated[VerifyConfig, subcommand("verify")]
-    | Annotated[ImportConfig, subcommand("import")]
-    | Annotated[ExportConfig, subcommand("export")]
-)
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Look after stores: info, verify, import, export."""
-
-    verb: DataVerb

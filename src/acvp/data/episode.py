@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -34,6 +35,9 @@ from acvp.data.palette import MAX_COLORS, Indices, Palette, PaletteEncoder, TooM
 from acvp.errors import UserError
 
 CHUNK_FRAMES = 16
+"""Frames compressed together."""
+BLOCK_FRAMES = 4 * CHUNK_FRAMES
+"""Decoded frames held in memory at once."""
 
 _zstd = Zstd(level=3, checksum=True)  # higher levels save a third of the bytes and cost a sixth of the recording time
 
@@ -157,6 +161,12 @@ class Episode:
                 self._decode(number, chunk, hi - first)
                 out[lo - start : hi - start] = chunk[lo - first : hi - first]
         return out
+
+    def blocks(self, stop: int | None = None) -> Iterator[NDArray[np.uint8]]:
+        """Yield all frames, or those before `stop`, as contiguous RGB (n, H, W, 3), n ≤ 64, oldest first."""
+        stop = len(self) if stop is None else stop
+        for start in range(0, stop, BLOCK_FRAMES):
+            yield np.ascontiguousarray(self.frames(start, min(start + BLOCK_FRAMES, stop)))
 
     def content_hash(self, frames: int | None = None) -> str:
         """SHA-256 of the first `frames` frames (all where None) with their actions, from the frames themselves.

@@ -1,19 +1,16 @@
-"""The oracle: the stored actions played again in the game must give the stored frames, bit for bit.
-
-Stored plays again in the emulator, frame by frame, each compared with what is stored.
-"""
+"""Stored episodes played again in their game: the same seed and actions must give the same frames, bit for bit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from types import NoneType
 
 import numpy as np
-from numpy.typing import NDArray
 
-from acvp.data.episode import CHUNK_FRAMES, Episode
+from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
-from acvp.envs import Game, make_game
+from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 
 SETTINGS: dict[str, set[type]] = {
@@ -22,15 +19,22 @@ SETTINGS: dict[str, set[type]] = {
     "max_steps": {int, NoneType},
     "import_module": {str, NoneType},
 }
-"""What makes a game besides its id, and the types it may have."""
-PIECE = 64
-"""Frames decoded at a time."""
+"""Arguments of make_game besides the id, and their types."""
+
+
+class ReplayError(UserError):
+    """The game, played again, differs from the stored episode."""
+
+    def __init__(self, difference: str) -> None:
+        super().__init__(f"{difference}; acvp data verify --replay lists all differences")
+        self.difference = difference
+        """The episode and what differs first."""
 
 
 def replay_game(store: EpisodeStore) -> Game:
-    """The game of a store, made as it was for the recording.
+    """Make the game of a dataset as it was made for the recording.
 
-    A store may name a module that registers its game; make_game imports none, so the user must have done so.
+    A dataset may name a module that registers its game. It is not imported here: the user must have done so.
     """
     if store.info.policy.startswith("imported"):
         raise UserError(f"{store.path} was imported: it does not say how to make its game, so it cannot be replayed")
@@ -46,53 +50,44 @@ def replay_game(store: EpisodeStore) -> Game:
         raise UserError(f"{store.path}: {error}") from error
 
 
+def replay(episode: Episode, game: Game, stop: int | None = None) -> Iterator[int]:
+    """Yield 0, 1, …, stop - 1 with the game at that frame of the episode; ReplayError where the game differs.
+
+    Frames, rewards, lives and, at the last frame, the termination are compared.
+    """
+    frames = chain.from_iterable(episode.blocks(stop))
+    ended = False
+    for t, frame in enumerate(frames):
+        if ended:
+            raise _difference(episode, f"the game ends with action {t - 2}, before the recording does")
+        if t:
+            step = game.step(int(episode.actions[t - 1]))
+        else:
+            step = Step(game.reset(episode.header.seed), 0.0, terminated=False, truncated=False)
+        _compare(episode, t, frame, step, game.lives)
+        ended = step.terminated or step.truncated
+        yield t
+
+
 def first_difference(episode: Episode, game: Game) -> str | None:
-    """Play an episode again; None where everything agrees, else what differs first."""
-    stored = _frames(episode)
-    if not np.array_equal(game.reset(episode.header.seed), next(stored)):
-        return f"episode {episode.header.number}: the first frame differs"
-    terminated = truncated = False
-    for t, (action, frame) in enumerate(zip(episode.actions.tolist(), stored, strict=True)):
-        if terminated or truncated:
-            return f"episode {episode.header.number}: the game ends with action {t - 1} already"
-        step = game.step(action)
-        if not np.array_equal(step.frame, frame):
-            return f"episode {episode.header.number}: frame {t + 1} differs"
-        terminated, truncated = step.terminated, step.truncated
-        if np.float32(step.reward) != episode.rewards[t] or game.lives != episode.lives[t + 1]:
-            return f"episode {episode.header.number}: the reward or the lives after action {t} differ"
-    if terminated != episode.header.terminated:
-        return (
-            f"episode {episode.header.number}: the game {'ends' if terminated else 'does not end'} with its last action"
-        )
+    """Play an episode again and return what differs first; None where everything agrees."""
+    try:
+        for _ in replay(episode, game):
+            pass
+    except ReplayError as error:
+        return error.difference
     return None
 
 
-def _frames(episode: Episode) -> Iterator[NDArray[np.uint8]]:
-    """The frames of an episode one by one, decoded in pieces."""
-    for start in range(0, len(episode), PIECE):
-        yield from episode.frames(start, min(start + PIECE, len(episode)))
+def _compare(episode: Episode, t: int, frame: np.ndarray, step: Step, lives: int) -> None:
+    """Refuse a step that is not the one that led to frame t of an episode."""
+    if not np.array_equal(step.frame, frame):
+        raise _difference(episode, f"frame {t} differs")
+    if t and (np.float32(step.reward) != episode.rewards[t - 1] or lives != episode.lives[t]):
+        raise _difference(episode, f"the reward or the lives after action {t - 1} differ")
+    if t == len(episode) - 1 and step.terminated != episode.header.terminated:
+        raise _difference(episode, f"the game {'ends' if step.terminated else 'does not end'} with its last action")
 
 
-CURE = "acvp data verify --replay lists all differences"
-
-
-def replay(episode: Episode, game: Game, stop: int | None = None) -> Iterator[int]:
-    """Yield 0, 1, … with the game at that frame of the episode, up to `stop` - 1; refuse a game that differs."""
-    stop = len(episode) if stop is None else stop
-    ended = False
-    for first in range(0, stop, CHUNK_FRAMES):
-        stored = episode.frames(first, min(first + CHUNK_FRAMES, stop))
-        for t, wanted in enumerate(stored, first):
-            if ended:
-                raise UserError(f"episode {episode.header.number}: the game played again ends at frame {t - 1}; {CURE}")
-            if t:
-                frame, _, terminated, truncated = game.step(int(episode.actions[t - 1]))
-                ended = terminated or truncated
-            else:
-                frame = game.reset(episode.header.seed)
-            if not np.array_equal(frame, wanted):
-                raise UserError(
-                    f"episode {episode.header.number}: frame {t} of the game played again is not the stored one; {CURE}"
-                )
-            yield t
+def _difference(episode: Episode, what: str) -> ReplayError:
+    return ReplayError(f"episode {episode.header.number}: {what}")

@@ -104,15 +104,17 @@ def part_path(folder: Path, number: int) -> Path:
 class EpisodeStore(Sequence[Episode]):
     """Recorded episodes in a folder, read lazily; compressed parts stay in memory once they are read."""
 
-    def __init__(self, path: Path, info: StoreInfo, entries: Sequence[IndexEntry]) -> None:
-        self.path, self.info, self.entries = path, info, tuple(entries)
-        self._episodes: dict[int, Episode] = {}
+    def __init__(
+        self, path: str | Path, info: StoreInfo | None = None, entries: Sequence[IndexEntry] | None = None
+    ) -> None:
+        """Open the dataset in a folder; store.json and the index are read now, episodes when they are asked for.
 
-    @classmethod
-    def open(cls, path: str | Path) -> EpisodeStore:
-        """Open a store for reading; nothing but store.json and the index is read yet."""
-        path = Path(path)
-        return cls(path, read_info(path), read_index(path))
+        `info` and `entries` replace what the folder says, for a subset or another description of the same episodes.
+        """
+        self.path = Path(path)
+        self.info = read_info(self.path) if info is None else info
+        self.entries = tuple(read_index(self.path) if entries is None else entries)
+        self._episodes: dict[int, Episode] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: it reads the parts for itself."""

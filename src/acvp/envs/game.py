@@ -9,7 +9,7 @@ import json
 import operator
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from types import TracebackType
@@ -169,6 +169,27 @@ class Game(ABC):
         self.lives = state.lives
         self._generator = generator
         return frame
+
+    def branch(self, plans: Iterable[Sequence[int]]) -> Iterator[list[Step]]:
+        """Try each plan of actions from here and yield its steps, up to the plan's end or the episode's.
+
+        Whenever it yields, the game is back where it was, and continues bit for bit as if nothing had been tried.
+        """
+        start = self.save()
+        for plan in plans:
+            try:
+                steps = self._follow(plan)
+            finally:
+                self.restore(start)
+            yield steps
+
+    def _follow(self, plan: Sequence[int]) -> list[Step]:
+        steps: list[Step] = []
+        for action in plan:
+            steps.append(self.step(action))
+            if steps[-1].terminated or steps[-1].truncated:
+                break
+        return steps
 
     def color_keys(self) -> npt.NDArray[np.uint8] | None:
         """Return (H, W) keys of the current frame, equal keys being equal colors, or None where there are none."""

@@ -88,30 +88,13 @@ def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Itera
 
 def _moment(store: EpisodeStore, place: Place, view: View, context: int, plans: Plans, game: Game) -> Moment | None:
     episode, stop = store[place.episode], place.start + context
-    now = game.save()
-    futures = []
-    for plan in plans.tolist():
-        futures.append(_future(game, plan))
-        game.restore(now)
-    played = [future for future in futures if future is not None]
-    if len(played) < len(futures):
+    futures = list(game.branch(plans.tolist()))
+    if any(len(steps) < plans.shape[1] for steps in futures):
         return None
     return Moment(
         place=place,
         given=view.apply(episode.stored(place.start, stop), episode.palette),
         between=episode.actions[place.start : stop - 1].astype(np.int64),
         plans=plans,
-        futures=view.apply(np.stack(played), None),
+        futures=view.apply(np.stack([[step.frame for step in steps] for steps in futures]), None),
     )
-
-
-def _future(game: Game, plan: list[int]) -> NDArray[np.uint8] | None:
-    """Return the frames (L, H, W, 3) that a plan leads to, None where the game ends before."""
-    frames, ended = [], False
-    for action in plan:
-        if ended:
-            return None
-        frame, _, terminated, truncated = game.step(action)
-        ended = terminated or truncated
-        frames.append(frame)
-    return np.stack(frames)

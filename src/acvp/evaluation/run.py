@@ -271,12 +271,12 @@ def open_runs(
     runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
 ) -> tuple[list[Subject], HeldOutPart]:
     """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
-    store = EpisodeStore.open(data)
+    store = EpisodeStore(data)
     subjects = [as_subject(path, load(path), device) for path in runs]
     trained = [training_of(path) for path in runs]
     for subject, each in zip(subjects, trained, strict=True):
         refuse_unknown_split(subject, each, store)
-    return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore.open(trained_on))
+    return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore(trained_on))
 
 
 def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:

@@ -9,16 +9,13 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+from acvp.artifacts import REQUIRED, WEIGHTS_NAME, ArtifactError, read_folder
 from acvp.checkpoint import newest_good
 from acvp.console import err
-from acvp.durable import read_file
 from acvp.errors import UserError, one_line
-from acvp.models import ConfigError, Predictor, predictor_from_files
+from acvp.models import Predictor, predictor_from_files
 from acvp.runs import RunFolder
 
-FILES = ("config.json", "model.safetensors")
-MAX_CONFIG = 2**20
-"""Bytes; a predictor's configuration has a few thousand."""
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 """A repository of the Hugging Face hub: owner/name."""
 
@@ -49,9 +46,9 @@ def load(path: str | Path) -> Predictor:
             return _from_hub(path)
         raise UserError(_unknown(str(path)))
     run = RunFolder(folder)
-    if all((run.predictor / name).exists() for name in FILES):
+    if all((run.predictor / name).exists() for name in REQUIRED):
         return _from_folder(run.predictor, folder)
-    if not (folder / FILES[1]).exists() and run.checkpoints.is_dir():
+    if not (folder / WEIGHTS_NAME).exists() and run.checkpoints.is_dir():
         checkpoint = newest_good(run.checkpoints, lambda text: err.print(f"acvp: {text}"))
         if checkpoint is None:
             raise UserError(f"{folder}: this run has no checkpoint yet; train it with acvp train")
@@ -70,7 +67,7 @@ def _unknown(name: str) -> str:
 def _from_hub(name: str) -> Predictor:
     """Return the predictor in a repository of the hub, or in its local cache without network."""
     try:
-        snapshot = Path(snapshot_download(name, allow_patterns=[*FILES]))
+        snapshot = Path(snapshot_download(name, allow_patterns=[*REQUIRED]))
     except LocalEntryNotFoundError as error:
         raise UserError(f"{_unknown(name)}; the hub cannot be reached and its cache has no {name}") from error
     except (HfHubHTTPError, HFValidationError, OSError) as error:
@@ -79,24 +76,18 @@ def _from_hub(name: str) -> Predictor:
 
 
 def _from_folder(path: Path, within: Path | None = None, name: str | None = None) -> Predictor:
-    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` where that is given."""
-    contents = {}
-    for file in (path / each for each in FILES):
-        try:
-            if file.suffix == ".json" and file.stat().st_size > MAX_CONFIG:
-                raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many for a configuration")
-            contents[file.name] = read_file(file, within or path)
-        except OSError as error:
-            raise UserError(
-                f"{file}: cannot be read ({error.strerror}); a run, a checkpoint or a predictor folder has one"
-            ) from error
+    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` if that is given."""
+    try:
+        contents = read_folder(path, within)
+    except ArtifactError as error:
+        raise ArtifactError(f"{error}; a run, a checkpoint or a predictor folder has one") from error
     return _from_files(name or str(path), contents)
 
 
 def _from_files(name: str, contents: dict[str, bytes]) -> Predictor:
     try:
         predictor = predictor_from_files(contents)
-    except ConfigError as error:
-        raise UserError(f"{name}: {error}") from error
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}: {error}") from error
     assert isinstance(predictor, Predictor)
     return predictor

@@ -45,7 +45,7 @@ def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return what makes a new session; predictors are shared between them."""
     cast = gather(config.run, config.pretrained, temperature=config.temperature, seed=config.seed)
     policy = load_any_policy(config.policy)
-    store = None if config.data is None else EpisodeStore.open(config.data)
+    store = None if config.data is None else EpisodeStore(config.data)
 
     def make() -> Session:
         return Session(

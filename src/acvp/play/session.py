@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
-from acvp.envs import Step
 from acvp.errors import UserError
 from acvp.evaluation.media import in_color
 from acvp.evaluation.models import Subject
@@ -281,14 +280,11 @@ class Session:
         """Return the real frames that each action leads to, (A, h, w, C); None where the game cannot branch."""
         if not isinstance(self.world, LiveWorld) or self.moment.over:
             return None
-        saved = self.world.save()
-        if saved is None:
+        game = self.world.game
+        if not game.can_save:
             return None
-        futures = []
-        for action in range(len(self.stage.action_meanings)):
-            futures.append(self.dreamer.look(_held_for(self.world, action, steps).frame))
-            self.world.restore(saved)
-        return np.stack(futures)
+        plans = ([action] * steps for action in range(len(self.stage.action_meanings)))
+        return np.stack([self.dreamer.look(future[-1].frame) for future in game.branch(plans)])
 
     def _take_over(self) -> str | None:
         """Turn a recording into the game at that moment; without the game the dream goes on alone."""
@@ -316,12 +312,3 @@ class Session:
             name = "" if moment.action is None else f"   action {self.stage.action_meanings[moment.action]}"
             caption = f"{self.stage.env_id}   {self.name}   step {moment.dream.steps}{name}"
             self.clip.add(moment.real, moment.dream.frame, caption)
-
-
-def _held_for(world: World, action: int, steps: int) -> Step:
-    """Return the last step of an action held for so many decisions, or until the game ends."""
-    for _ in range(steps):
-        step = world.step(action)
-        if step.terminated or step.truncated:
-            break
-    return step

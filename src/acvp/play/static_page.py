@@ -146,7 +146,7 @@ def static_page() -> dict[str, bytes]:
 
 def start_frames(subject: Subject, config: PredictorExportConfig) -> Frames:
     """Return (S, T, h, w, C): frames to start from, out of a store or of games played a little."""
-    store = None if config.data is None else EpisodeStore.open(config.data)
+    store = None if config.data is None else EpisodeStore(config.data)
     stage = open_stage(subject, store)
     context, seeds = subject.predictor.context, range(config.seed, config.seed + config.starts)
     windows = [_stored(stage, context, seed) if stage.store else _played(stage, context, seed) for seed in seeds]

@@ -6,17 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
+from acvp.artifacts import CONFIG_NAME, write_folder
 from acvp.checkpoint import CheckpointError, forget_after, newest_good
 from acvp.console import err
 from acvp.data.store import EpisodeStore
-from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.exits import StoppedError, stop_signals
 from acvp.models import (
@@ -45,8 +44,6 @@ SHORTEST = 1.0
 """Seconds of training below which the share of the cores' time says nothing."""
 BUSY_BELOW = 0.8
 """Share of the cores' time below which a run is reminded that minutes are those of the wall clock."""
-LAST_WRITTEN = "config.json"
-"""Of a predictor folder: once it is there, all is."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ def _fit(trainer: Trainer) -> int:
 def _finish(trainer: Trainer, share: str | None) -> None:
     """Write the predictor, and report what it has learned and how to train it further."""
     display, run, verdict = trainer.display, trainer.run, ""
-    if trainer.fabric.is_global_zero and not (run.predictor / LAST_WRITTEN).exists():
+    if trainer.fabric.is_global_zero and not (run.predictor / CONFIG_NAME).exists():
         conclusions = conclude(trainer)
         for line in conclusions.lines():
             display.say(line)
@@ -250,7 +247,7 @@ def _with_more_minutes(recipe: Recipe, run: RunFolder) -> Recipe:
 
 def _prolong(run: RunFolder, wanted: dict[str, Any]) -> None:
     """Turn a run into one of more phases; one that was finished no longer is, and its newest checkpoint is loaded."""
-    (run.predictor / LAST_WRITTEN).unlink(missing_ok=True)
+    (run.predictor / CONFIG_NAME).unlink(missing_ok=True)
     run.write_config(wanted)
 
 
@@ -312,11 +309,7 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         error=f"{_told(report, recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows; "
         f"{conclusions.sentence}",
     )
-    folder: Path = trainer.run.predictor
-    make_folder(folder)
-    files = predictor_files(trainer.predictor)
-    for name in (*(files.keys() - {LAST_WRITTEN}), LAST_WRITTEN):
-        write_atomic(folder / name, files[name])
+    write_folder(trainer.run.predictor, predictor_files(trainer.predictor))
 
 
 def _told(report: HeldOutReport, scale: float) -> str:

@@ -14,13 +14,12 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
+from acvp.artifacts import REQUIRED, WEIGHTS_NAME
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, to_bytes, to_tensors
 from acvp.models import Predictor, predictor_files
 from acvp.training.log import StepReport
 
-STATE_NAME, OPTIMIZER_NAME, WEIGHTS_NAME, CONFIG_NAME = (
-    "state.json", "optimizer.safetensors", "model.safetensors", "config.json"
-)  # fmt: skip
+STATE_NAME, OPTIMIZER_NAME = "state.json", "optimizer.safetensors"
 
 
 @dataclass(kw_only=True)
@@ -74,7 +73,7 @@ def to_files(
 ) -> dict[str, bytes]:
     """Return the files of a checkpoint; without an optimizer, that of the next phase is still to be made."""
     state = {"position": position.to_dict(), "recipe": recipe, "store": digest, "unlogged": list(map(asdict, unlogged))}
-    files = {name: data for name, data in predictor_files(predictor).items() if name in (WEIGHTS_NAME, CONFIG_NAME)}
+    files = {name: data for name, data in predictor_files(predictor).items() if name in REQUIRED}
     moments = {} if optimizer is None else optimizer_tensors(optimizer)
     return files | {OPTIMIZER_NAME: to_bytes(moments), STATE_NAME: json.dumps(state, indent=1).encode()}
 

@@ -70,7 +70,7 @@ def make_store(path: Path, planned: list[Plan]) -> EpisodeStore:
     with open_writer(path, INFO) as writer:
         for number, plan in enumerate(planned):
             writer.add(record(plan, number))
-    return EpisodeStore.open(path)
+    return EpisodeStore(path)
 
 
 def simple_store(path: Path, lengths: list[int]) -> EpisodeStore:

@@ -34,7 +34,7 @@ class Stopper:
 def test_a_stopped_import_goes_on(source: Path, tmp_path: Path, frame: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         import_store("npz", source, tmp_path / "out", progress=Stopper(frame))
-    kept = [entry.number for entry in EpisodeStore.open(tmp_path / "out").entries]
+    kept = [entry.number for entry in EpisodeStore(tmp_path / "out").entries]
     assert kept == [number for number, last in enumerate((4, 9, 15)) if last < frame]
     (resumed,) = import_store("npz", source, tmp_path / "out")
     (fresh,) = import_store("npz", source, tmp_path / "fresh")
@@ -76,7 +76,7 @@ def test_a_store_with_other_settings_is_refused(source: Path, tmp_path: Path) ->
 
 
 def test_actions_of_the_caller(source: Path, tmp_path: Path) -> None:
-    highest = max(int(episode.actions.max()) for episode in EpisodeStore.open(tmp_path / "store"))
+    highest = max(int(episode.actions.max()) for episode in EpisodeStore(tmp_path / "store"))
     with pytest.raises(
         UserError, match=rf"npz: action {highest} is out of range: 1 actions are given \(0 to 0\); give"
     ):

@@ -37,7 +37,6 @@ from acvp.data.formats.importer import (
     checked_actions,
     highest_action,
     numbers_of,
-    pieces,
 )
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
@@ -367,11 +366,11 @@ def _write_episode(episode: Episode, folder: Path, advance: Callable[[int], None
     folder.mkdir(parents=True)
     total: NDArray[np.int64] = np.zeros((episode.header.height, episode.header.width, 3), np.int64)
     number = 0
-    for piece in pieces(episode):
-        total += piece.sum(axis=0, dtype=np.int64)
-        for frame in piece:
+    for block in episode.blocks():
+        total += block.sum(axis=0, dtype=np.int64)
+        for frame in block:
             (folder / _frame_name(number)).write_bytes(encode_png(frame))
             number += 1
-        advance(len(piece))
+        advance(len(block))
     (folder / ACTIONS_NAME).write_text("".join(f"{action}\n" for action in episode.actions.tolist()))
     return total

@@ -10,7 +10,7 @@ Takes plays into a store, one durable episode after the other; run again it goes
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.episode import CHUNK_FRAMES, MAX_SIDE, Episode
+from acvp.data.episode import MAX_SIDE, Episode
 from acvp.data.palette import Frame
 from acvp.data.recording import MAX_ACTIONS, MAX_LIVES, MAX_REWARD, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo, load_part
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import check_file
 from acvp.errors import UserError
-
-PIECE_FRAMES = 4 * CHUNK_FRAMES
-"""Raw frames held in memory at once."""
-
-
-def pieces(episode: Episode, size: int = PIECE_FRAMES) -> Iterator[NDArray[np.uint8]]:
-    """(n, H, W, 3) frames of an episode, n ≤ size, oldest first."""
-    for start in range(0, len(episode), size):
-        yield np.ascontiguousarray(episode.frames(start, min(start + size, len(episode))))
-
 
 Actions = NDArray[np.int64]  # (T,)
 Progress = Callable[[int, int], None]
@@ -167,7 +157,7 @@ def take_in(
             else:
                 writer.add(_record(recorder, play, source.frame_shape, advance))
         writer.rewrite_index()
-    return EpisodeStore.open(out)
+    return EpisodeStore(out)
 
 
 def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:

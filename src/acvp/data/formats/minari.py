@@ -18,9 +18,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from acvp.data.episode import Episode
+from acvp.data.episode import BLOCK_FRAMES, Episode
 from acvp.data.formats.importer import (
-    PIECE_FRAMES,
     Play,
     Recording,
     Source,
@@ -270,18 +269,18 @@ def _metadata(store: EpisodeStore, dataset_id: str, version: str) -> dict[str, A
 def _buffers(
     store: EpisodeStore, positions: list[int], make: Callable[..., Any], advance: Callable[[int], None]
 ) -> Iterator[Any]:
-    """Minari's episodes in pieces: it appends a piece to the episode of the same id, so memory holds one piece."""
+    """Minari's episodes in blocks: it appends a block to the episode of the same id, so memory holds one block."""
     for number, position in enumerate(positions):
         episode = store[position]
-        for start in range(0, len(episode) - 1, PIECE_FRAMES):
-            stop = min(start + PIECE_FRAMES, len(episode) - 1)
+        for start in range(0, len(episode) - 1, BLOCK_FRAMES):
+            stop = min(start + BLOCK_FRAMES, len(episode) - 1)
             yield make(id=number, seed=episode.header.seed if start == 0 else None, **_steps(episode, start, stop))
             advance(stop - start)
         advance(1)
 
 
 def _steps(episode: Episode, start: int, stop: int) -> dict[str, Any]:
-    """Steps start to stop; the first piece also brings the frame before them."""
+    """Steps start to stop; the first block also brings the frame before them."""
     first = start + (start > 0)
     last = np.arange(start, stop) == len(episode) - 2
     return {

@@ -36,7 +36,6 @@ from acvp.data.formats.importer import (
     checked_rewards,
     highest_action,
     numbers_of,
-    pieces,
 )
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
@@ -261,9 +260,9 @@ def _write_frames(archive: zipfile.ZipFile, episode: Episode, advance: Callable[
     with archive.open(_member("frames"), "w", force_zip64=True) as stream:
         header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(stream, header)
-        for piece in pieces(episode):
-            stream.write(piece.tobytes())
-            advance(len(piece))
+        for block in episode.blocks():
+            stream.write(block.tobytes())
+            advance(len(block))
 
 
 def _small_arrays(store: EpisodeStore, episode: Episode) -> dict[str, NDArray[Any]]:

@@ -28,7 +28,6 @@ from acvp.data.formats.importer import (
     checked_rewards,
     highest_action,
     numbers_of,
-    pieces,
 )
 from acvp.data.palette import Frame
 from acvp.data.store import EpisodeStore
@@ -167,8 +166,8 @@ def _write_video(file: Path, episode: Episode, advance: Callable[[int], None]) -
     with av.open(str(file), "w", format="matroska") as container:
         stream = container.add_stream("ffv1", rate=FRAME_RATE)
         stream.width, stream.height, stream.pix_fmt = episode.header.width, episode.header.height, "bgr0"
-        for piece in pieces(episode):
-            for frame in piece:
+        for block in episode.blocks():
+            for frame in block:
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-            advance(len(piece))
+            advance(len(block))
         container.mux(stream.encode())

@@ -1,0 +1,85 @@
+"""`acvp agent`: trains, evaluates, compares and imports agents."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from acvp.agents.config import (
+    AgentCompareConfig,
+    AgentEvaluateConfig,
+    AgentImportConfig,
+    AgentTrainConfig,
+    require_stable_baselines3,
+)
+from acvp.cli.verb import Verb
+from acvp.console import counting, err, out, stages
+from acvp.durable import new_folder
+from acvp.exits import EXIT_OK
+
+
+def run_train(config: AgentTrainConfig) -> int:
+    """Train a DQN until its budget of steps or minutes is used up."""
+    require_stable_baselines3()
+    import acvp
+    from acvp.agents.run import train_agent
+    from acvp.control.learning import imagined_games, informed_strategy, weights_asked
+
+    load = cache(acvp.load)
+    make_exploration, make_games = informed_strategy(config, load), imagined_games(config, load)
+    return train_agent(config, err, make_exploration, make_games, weights_asked(config, load)).exit_code
+
+
+def run_evaluate(config: AgentEvaluateConfig) -> int:
+    """Let an agent play episodes, and print its score."""
+    from acvp.agents.evaluate import evaluate_agent, score_lines
+
+    with counting("playing", "plays") as show:
+        body = evaluate_agent(config, show)
+    for line in score_lines(body):
+        out.print(line)
+    if config.out is not None:
+        out.print(f"written to {config.out}")
+    return EXIT_OK
+
+
+def run_compare(config: AgentCompareConfig) -> int:
+    """Draw the learning curves of several runs."""
+    from acvp.control.compare import compare_agents, comparison_lines
+
+    with stages() as stage:
+        body = compare_agents(config, stage)
+    for line in comparison_lines(body):
+        out.print(line)
+    out.print(f"written to {config.out}")
+    return EXIT_OK
+
+
+def run_import(config: AgentImportConfig) -> int:
+    """Convert a DQN that Stable-Baselines3 saved."""
+    require_stable_baselines3()
+    from acvp.agents.dqn import import_agent
+
+    with new_folder(config.out) as folder:
+        import_agent(config.source, config.env_id, trust_pickle=config.trust_pickle).save(folder)
+    out.print(f"written to {config.out}; look at it: acvp agent evaluate --agent {config.out}")
+    return EXIT_OK
+
+
+VERBS = {
+    "agent train": Verb(
+        options=AgentTrainConfig, run=run_train, example="acvp agent train --env-id freeway --run runs/agent"
+    ),
+    "agent evaluate": Verb(
+        options=AgentEvaluateConfig, run=run_evaluate, example="acvp agent evaluate --agent freeway --plays 30"
+    ),
+    "agent compare": Verb(
+        options=AgentCompareConfig,
+        run=run_compare,
+        example="acvp agent compare --runs runs/random runs/informed --out results",
+    ),
+    "agent import": Verb(
+        options=AgentImportConfig,
+        run=run_import,
+        example="acvp agent import dqn.zip --env-id freeway --trust-pickle --out agents/freeway",
+    ),
+}

@@ -1,0 +1,30 @@
+"""`acvp analyze`: shows what a predictor has learned about actions."""
+
+from __future__ import annotations
+
+from acvp.analysis.config import AnalyzeConfig
+from acvp.cli.output import predictor_stages, print_results, print_skipped
+from acvp.cli.verb import Verb
+from acvp.exits import EXIT_OK
+
+
+def run(config: AnalyzeConfig) -> int:
+    """Analyze a predictor, and print a table for each analysis."""
+    import acvp
+    from acvp.analysis.figures import analysis_tables
+    from acvp.analysis.run import analyze_run
+
+    with predictor_stages() as stage:
+        body = analyze_run(config, acvp.load, stage)
+    print_skipped(body)
+    print_results(analysis_tables(body), body, config.out or config.run)
+    return EXIT_OK
+
+
+VERBS = {
+    "analyze": Verb(
+        options=AnalyzeConfig,
+        run=run,
+        example="acvp analyze --run runs/freeway --data data/freeway --out results",
+    )
+}

@@ -1,0 +1,27 @@
+"""`acvp control`: lets an agent act on predicted frames."""
+
+from __future__ import annotations
+
+from acvp.cli.output import predictor_stages, print_results
+from acvp.cli.verb import Verb
+from acvp.control.config import ControlConfig
+from acvp.exits import EXIT_OK
+
+
+def run(config: ControlConfig) -> int:
+    """Measure the score at every prediction horizon, and print a table."""
+    import acvp
+    from acvp.agents.agent import load_agent
+    from acvp.control.run import control_out, control_runs, control_table
+
+    with predictor_stages() as stage:
+        body = control_runs(config, acvp.load, load_agent, stage)
+    print_results([control_table(body)], body, control_out(config))
+    return EXIT_OK
+
+
+VERBS = {
+    "control": Verb(
+        options=ControlConfig, run=run, example="acvp control --runs runs/freeway --agent freeway --plays 30"
+    )
+}

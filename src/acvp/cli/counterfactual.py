@@ -1,0 +1,30 @@
+"""`acvp counterfactual`: compares the predicted and the true future of every action."""
+
+from __future__ import annotations
+
+from acvp.cli.output import predictor_stages, print_results
+from acvp.cli.verb import Verb
+from acvp.evaluation.config import CounterfactualConfig
+from acvp.exits import EXIT_OK
+
+
+def run(config: CounterfactualConfig) -> int:
+    """Branch the emulator and the predictors from the same states, and print a table."""
+    import acvp
+    from acvp.evaluation.counterfactual import counterfactual_runs
+    from acvp.evaluation.run import default_out
+    from acvp.evaluation.tables import counterfactual_table
+
+    with predictor_stages() as stage:
+        body = counterfactual_runs(config, acvp.load, stage)
+    print_results([counterfactual_table(body)], body, config.out or default_out(config.runs))
+    return EXIT_OK
+
+
+VERBS = {
+    "counterfactual": Verb(
+        options=CounterfactualConfig,
+        run=run,
+        example="acvp counterfactual --runs runs/freeway --data data/freeway --states 200",
+    )
+}

@@ -1,0 +1,118 @@
+"""`acvp data`: shows, checks, imports and exports datasets."""
+
+from __future__ import annotations
+
+from rich.table import Column, Table
+
+from acvp.cli.verb import Verb
+from acvp.console import counting, err, out
+from acvp.data.config import ExportConfig, ImportConfig, InfoConfig, VerifyConfig
+from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
+from acvp.errors import UserError
+from acvp.exits import EXIT_OK, EXIT_PROBLEMS
+
+
+def run_info(config: InfoConfig) -> int:
+    """Print a table of what is in a dataset, and write a contact sheet."""
+    from acvp.data.verify import contact_sheet, describe
+
+    store = EpisodeStore(config.store)
+    table = Table(Column(style="bold"), show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in describe(store):
+        table.add_row(name, value)
+    out.print(table)
+    if store.frames:
+        sheet = config.sheet or config.store / "contact-sheet.png"
+        try:
+            contact_sheet(store, sheet)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{sheet}: the contact sheet cannot be written ({error}); choose another --sheet"
+            ) from error
+        out.print(f"contact sheet: {sheet}")
+    return EXIT_OK
+
+
+def run_verify(config: VerifyConfig) -> int:
+    """Check every byte of a dataset, and with --replay every frame."""
+    from acvp.data.verify import verify
+
+    with counting("checking") as show:
+        problems = verify(config.store, show)
+    if config.replay and not problems:
+        problems = _replay(EpisodeStore(config.store))
+    for problem in problems:
+        err.print(problem)
+    if problems:
+        return EXIT_PROBLEMS
+    store = EpisodeStore(config.store)
+    how = "every byte checked" + (", every frame replayed" if config.replay else "")
+    out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong")
+    return EXIT_OK
+
+
+def _replay(store: EpisodeStore) -> list[str]:
+    from acvp.data.replay import first_difference, replay_game
+
+    problems = []
+    with replay_game(store) as game, counting("replaying") as show:
+        for done, episode in enumerate(store, 1):
+            difference = first_difference(episode, game)
+            problems += [difference] if difference else []
+            show(done, len(store))
+    return problems
+
+
+def run_import(config: ImportConfig) -> int:
+    """Import episodes of another format."""
+    from acvp.data.formats import FORMATS, import_store
+
+    actions: int | tuple[str, ...] | None = config.actions
+    env_id = config.env_id
+    if env_id is not None and actions is None:
+        try:
+            with make_game(env_id) as game:
+                env_id, actions = game.env_id, game.action_meanings
+        except UserError as error:
+            raise UserError(f"{error}; or give --actions N, for a game that is not installed") from error
+    with counting("importing", "frames") as show:
+        stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
+    for store in stores:
+        out.print(repr(store))
+    if FORMATS[config.format].unknown:
+        out.print(f"note: {FORMATS[config.format].unknown}")
+    return EXIT_OK
+
+
+def run_export(config: ExportConfig) -> int:
+    """Export a dataset to another format."""
+    from acvp.data.formats import FORMATS, export_store
+    from acvp.data.split import split_positions
+
+    store = EpisodeStore(config.store)
+    train = test = None
+    if config.test_fraction is not None:
+        train, test = split_positions(store, test_fraction=config.test_fraction)
+    with counting("exporting", "frames") as show:
+        export_store(
+            config.format, store, config.out, train=train, test=test, dataset_id=config.dataset_id, progress=show
+        )
+    out.print(f"written to {config.out}; note: {FORMATS[config.format].lost}")
+    return EXIT_OK
+
+
+VERBS = {
+    "data info": Verb(options=InfoConfig, run=run_info, example="acvp data info data/freeway"),
+    "data verify": Verb(options=VerifyConfig, run=run_verify, example="acvp data verify data/freeway --replay"),
+    "data import": Verb(
+        options=ImportConfig,
+        run=run_import,
+        example="acvp data import recordings --format video --env-id freeway --out data/freeway",
+    ),
+    "data export": Verb(
+        options=ExportConfig,
+        run=run_export,
+        example="acvp data export data/freeway --format npz --out exported/freeway",
+    ),
+}

@@ -1,0 +1,30 @@
+"""`acvp evaluate`: compares predictions with recorded frames, step by step."""
+
+from __future__ import annotations
+
+from acvp.cli.output import predictor_stages, print_results, print_skipped
+from acvp.cli.verb import Verb
+from acvp.evaluation.config import EvaluateConfig
+from acvp.exits import EXIT_OK
+
+
+def run(config: EvaluateConfig) -> int:
+    """Evaluate predictors, and print a table for each metric."""
+    import acvp
+    from acvp.evaluation.run import default_out, evaluate_runs
+    from acvp.evaluation.tables import horizon_tables
+
+    with predictor_stages() as stage:
+        body = evaluate_runs(config, acvp.load, stage)
+    print_skipped(body)
+    print_results(horizon_tables(body), body, config.out or default_out(config.runs))
+    return EXIT_OK
+
+
+VERBS = {
+    "evaluate": Verb(
+        options=EvaluateConfig,
+        run=run,
+        example="acvp evaluate --runs runs/freeway --data data/freeway --horizon 100 --out results",
+    )
+}

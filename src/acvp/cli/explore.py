@@ -1,0 +1,28 @@
+"""`acvp explore`: compares random and informed exploration."""
+
+from __future__ import annotations
+
+from acvp.cli.output import predictor_stages, print_results
+from acvp.cli.verb import Verb
+from acvp.control.config import ExploreConfig
+from acvp.exits import EXIT_OK
+
+
+def run(config: ExploreConfig) -> int:
+    """Explore with each strategy, and print a table."""
+    import acvp
+    from acvp.control.explore import explore_sources, explore_table
+
+    with predictor_stages() as stage:
+        body = explore_sources(config, acvp.load, stage)
+    print_results([explore_table(body)], body, config.out)
+    return EXIT_OK
+
+
+VERBS = {
+    "explore": Verb(
+        options=ExploreConfig,
+        run=run,
+        example="acvp explore --env-id freeway --run runs/freeway --seeds 20 --out results",
+    )
+}
