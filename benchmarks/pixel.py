@@ -115,7 +115,8 @@ def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None
     recipe = make_recipe(options, store)
     if channels:
         assert isinstance(recipe.predictor, PixelConfig)
-        recipe = replace(recipe, predictor=replace(recipe.predictor, channels=channels))
+        predictor: PixelConfig = recipe.predictor
+        recipe = replace(recipe, predictor=replace(predictor, channels=channels))
     code = train(options, store, recipe, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)

@@ -16,7 +16,7 @@ from acvp.errors import UserError
 from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.windows import Place
 from acvp.models import build_predictor
-from acvp.training.presets import network
+from tests.networks import network
 
 CONTEXT = 2
 PLACES = [Place(episode, start) for episode in range(4) for start in (0, 7, 20)]

@@ -13,9 +13,9 @@ from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
 from acvp.training.optimizers import OptimizerConfig
-from acvp.training.presets import network
 from acvp.training.recipe import Phase
 from tests.analysis.games import FIRING_TOY, SIZE
+from tests.networks import network
 from tests.training.small import run, small_recipe
 
 pytestmark = pytest.mark.slow

@@ -27,10 +27,10 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle
+from tests.networks import network
 
 
 @pytest.fixture(autouse=True)

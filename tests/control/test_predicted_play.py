@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.agents.observations import FrameHistory, agent_view, refuse_other_game
+from acvp.agents.observations import FrameHistory, agent_view
 from acvp.agents.play import HeldAction
 from acvp.control.predicted_play import Plays, PredictedSight, TrueSight, play, refuse_other_actions
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from acvp.models import About, CopyLastFrameConfig, Predictor, State
+from acvp.models import About, CopyLastFrameConfig, Predictor, State, require_fit
 from acvp.models.predictor import Predictions
 from tests.control.trail import TRAIL, HashAgent, TrailOracle
 
@@ -143,7 +143,7 @@ def test_an_agent_of_another_action_set() -> None:
 @pytest.mark.parametrize("game", ["toy", "freeway"])
 def test_a_predictor_of_another_game(game: str) -> None:
     with make_game(game) as other, pytest.raises(UserError, match="name a predictor of this game"):
-        refuse_other_game("trail", TrailOracle(), other)
+        require_fit("trail", TrailOracle(), other)
 
 
 def test_an_agent_sees_any_frame_in_gray_84() -> None:

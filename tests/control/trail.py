@@ -119,7 +119,7 @@ class TrailOracle(Predictor):
             return None
         signs = torch.tensor([-1.0, 0.0, 1.0])
         logits = -(torch.tensor(rewards)[:, None] - signs).abs()
-        return Outcome(reward=logits, end=torch.tensor(ends).float() * 4 - 2)
+        return Outcome(reward=logits, termination=torch.tensor(ends).float() * 4 - 2)
 
     def predict_all(self, state: State) -> Tensor:
         assert isinstance(state, TrailState)

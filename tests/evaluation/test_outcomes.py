@@ -18,8 +18,8 @@ from acvp.evaluation.models import Subject
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
 from acvp.evaluation.windows import Place
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.data.answers import INFO, answer_frame
+from tests.networks import network
 
 
 def test_scores_by_hand() -> None:

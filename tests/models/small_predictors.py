@@ -14,6 +14,7 @@ from acvp.models import (
     Predictor,
     PredictorConfig,
     RecurrentConfig,
+    TrainingBatch,
     build_predictor,
 )
 
@@ -52,6 +53,12 @@ def small_predictor(name: str, seed: int = 1) -> Predictor:
     predictor = build_predictor(EVERY[name], seeded(seed))
     predictor.normalizer.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
     return predictor
+
+
+def training_batch(frames: Tensor, actions: Tensor, **options: Any) -> TrainingBatch:
+    """Return a batch in which nothing is rewarded and nothing ends."""
+    nothing = torch.zeros(actions.shape[:2])
+    return TrainingBatch(frames, actions, nothing, nothing.bool(), **options)
 
 
 def random_window(predictor: Predictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:

@@ -140,9 +140,9 @@ ACTING = (
     ),
     Mutant(
         "an imagined episode ends at p > 0.62",
-        "control/imagined_env.py",
-        "state.outcome.end.numpy(force=True) > 0",
-        "state.outcome.end.numpy(force=True) > 0.5",
+        "models/heads.py",
+        "self.termination.numpy(force=True) > 0",
+        "self.termination.numpy(force=True) > 0.5",
         "control/test_imagined.py::test_an_end_is_imagined_where_it_is_likelier_than_not",
     ),
     Mutant(

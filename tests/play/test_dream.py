@@ -15,11 +15,11 @@ from tests.play.dreamers import NOOP, network
 @pytest.mark.parametrize(("kind", "sign"), [(0, -1), (1, 0), (2, 1)])
 def test_the_likeliest_sign_is_the_imagined_reward(kind: int, sign: int) -> None:
     predictor = network()
-    for name in ("heads.reward", "heads.end"):
+    for name in ("heads.reward", "heads.termination"):
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.weight"))
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.bias"))
     predictor.get_parameter("heads.reward.bias").data[kind] = 3.0
-    predictor.get_parameter("heads.end.bias").data[0] = 1.5
+    predictor.get_parameter("heads.termination.bias").data[0] = 1.5
     dreamer = Dreamer(as_subject("net", predictor))
     frames = [np.zeros((24, 24, 3), np.uint8)] * predictor.context
     dream = dreamer.step(dreamer.ground(frames, [NOOP] * (predictor.context - 1)), NOOP)

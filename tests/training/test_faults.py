@@ -22,9 +22,9 @@ import acvp
 from acvp.checkpoint import newest_good, read_checkpoint, save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
+from acvp.models.predictor import TrainingBatch
 from acvp.runs import RunFolder
 from acvp.training import trainer as trainer_module
-from acvp.training.data import DeviceBatch
 from acvp.training.recipe import Phase
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
@@ -170,35 +170,35 @@ def test_too_little_disk_is_refused_before_the_first_step(
         run(store, small_recipe(), tmp_path / "run", keep=500)
 
 
-Spoil = Callable[[Trainer, DeviceBatch, float], DeviceBatch | None]
+Spoil = Callable[[Trainer, TrainingBatch, float], TrainingBatch | None]
 
 
-def spoil_weight(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def spoil_weight(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = list(trainer.predictor.parameters())[int(value == inf)].data
     weight.view(-1)[0] = value
 
 
-def spoil_gradient(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def spoil_gradient(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = next(iter(trainer.predictor.parameters()))
     weight.register_hook(lambda gradient: torch.full_like(gradient, value))  # type: ignore[no-untyped-call]
 
 
-def spoil_input(trainer: Trainer, batch: DeviceBatch, value: float) -> DeviceBatch:
+def spoil_input(trainer: Trainer, batch: TrainingBatch, value: float) -> TrainingBatch:
     frames = batch.frames.clone()
     frames[0, 0, 0, 0, 0] = value
     return batch._replace(frames=frames)
 
 
-def spoil_loss(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def spoil_loss(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     real = trainer.gradients
 
-    def gradients(phase: Phase, batch: DeviceBatch) -> torch.Tensor:
+    def gradients(phase: Phase, batch: TrainingBatch) -> torch.Tensor:
         return real(phase, batch) * value
 
     trainer.gradients = gradients  # type: ignore[method-assign]
 
 
-def spoil_rate(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def spoil_rate(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     phase = trainer.recipe.phases[trainer.position.phase]
     object.__setattr__(phase, "lr", value)
 
@@ -224,7 +224,7 @@ def test_divergence_stops_before_the_update(
         folder, text = tmp_path / str(i), io.StringIO()
         before: dict[str, bytes] = {}
 
-        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: DeviceBatch) -> Any:
+        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: TrainingBatch) -> Any:
             if trainer.position.step == at:
                 before.update(contents(folder / "checkpoints"))
                 batch = PLACES[place](trainer, batch, value) or batch

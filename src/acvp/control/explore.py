@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.observations import Pixels, refuse_other_game
+from acvp.agents.observations import Pixels
 from acvp.agents.play import FIRST_REWARD, standard_errors
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label, write_figure
@@ -26,7 +26,7 @@ from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.evaluation.run import PLOTS_NAME, Load, Stage, as_subject
 from acvp.evaluation.tables import TextTable, number
-from acvp.models import Predictor, fingerprint
+from acvp.models import Predictor, fingerprint, require_fit
 from acvp.runs import ResultCache, write_results
 from acvp.seeding import derived_seed, generator
 
@@ -161,7 +161,7 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
         if config.run is not None and predictor is not None:
-            refuse_other_game(str(config.run), predictor, game)
+            require_fit(str(config.run), predictor, game)
         for source in config.chosen_sources:
             make_explorer(source, game, predictor, config)  # refuses early what cannot be done
         make_folder(config.out)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from acvp.agents.observations import AGENT_SIZE, refuse_other_game
+from acvp.agents.observations import AGENT_SIZE
 from acvp.agents.play import HeldAction, averaged, best_constant, constant_label, limited, with_error
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure, write_figure
@@ -33,7 +33,7 @@ from acvp.errors import UserError
 from acvp.evaluation.models import Subject
 from acvp.evaluation.run import PLOTS_NAME, Load, Stage, as_subject, default_out
 from acvp.evaluation.tables import TextTable, number
-from acvp.models import fingerprint
+from acvp.models import fingerprint, require_fit
 from acvp.runs import ResultCache, write_results
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
@@ -88,7 +88,7 @@ def control_out(config: ControlConfig) -> Path:
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], game: Game) -> None:
     refuse_other_actions(config.agent, agent.about, game)
     for subject in subjects:
-        refuse_other_game(subject.name, subject.predictor, game)
+        require_fit(subject.name, subject.predictor, game)
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")

@@ -18,7 +18,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.errors import UserError
 from acvp.evaluation.windows import Trained
-from acvp.models import CopyLastFrame, CopyLastFrameConfig, MeanFrame, MeanFrameConfig, Predictor, imagine
+from acvp.models import CopyLastFrame, CopyLastFrameConfig, MeanFrame, MeanFrameConfig, Predictor, imagine, require_fit
+from acvp.models.fit import frame_size
 from acvp.runs import RunFolder
 
 COPY_LAST, MEAN_FRAME = "copy-last-frame", "mean-frame"
@@ -79,43 +80,23 @@ def check_alike(subjects: Sequence[Subject], store: EpisodeStore) -> None:
     first = subjects[0]
     for other in subjects[1:]:
         _refuse_other_size(first, other)
-    height, width, channels = first.view.shape(store.info.frame_shape)
-    if tuple(first.predictor.config.frame) != (height, width, channels):
-        raise UserError(
-            f"{first.name} predicts frames {_size(first)}, {store.path} gives {height}×{width}×{channels} in view "
-            f"{first.view.name}: choose another --data"
-        )
     for subject in subjects:
-        _refuse_other_game(subject, store)
+        require_fit(
+            subject.name, subject.predictor, store.info, view=subject.view, source=str(store.path),
+            cure="choose another --data",
+        )  # fmt: skip
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 def _refuse_other_size(first: Subject, other: Subject) -> None:
-    if first.view.name != other.view.name or first.predictor.config.frame != other.predictor.config.frame:
+    one, two = (frame_size(subject.predictor.config.frame) for subject in (first, other))
+    if first.view.name != other.view.name or one != two:
         raise UserError(
-            f"{first.name} predicts frames {_size(first)} ({first.view.name}), {other.name} {_size(other)} "
-            f"({other.view.name}): runs of different sizes cannot be compared; evaluate them one by one"
+            f"{first.name} predicts frames {one} ({first.view.name}), {other.name} {two} ({other.view.name}): "
+            "runs of different sizes cannot be compared; evaluate them one by one"
         )
-
-
-def _refuse_other_game(subject: Subject, store: EpisodeStore) -> None:
-    about, info = subject.predictor.about, store.info
-    if about is not None and about.env_id != info.env_id:
-        raise UserError(
-            f"{subject.name} predicts {about.env_id}, {store.path} holds {info.env_id}: "
-            "runs and data must be of one game"
-        )
-    if subject.predictor.actions != store.action_count:
-        raise UserError(
-            f"{subject.name} knows {subject.predictor.actions} actions, {store.path} has {store.action_count} "
-            f"({', '.join(info.action_meanings)}): runs and data must be of one game"
-        )
-
-
-def _size(subject: Subject) -> str:
-    return "×".join(str(side) for side in subject.predictor.config.frame)
 
 
 def refuse_unknown_split(subject: Subject, trained: Trained | None, store: EpisodeStore) -> None:

@@ -19,11 +19,11 @@ from acvp.data.store import EpisodeStore
 from acvp.evaluation.horizon import Progress
 from acvp.evaluation.models import Subject
 from acvp.evaluation.windows import Place, TrueWindows, batches
+from acvp.models.heads import REWARD_CLASSES, reward_class
 from acvp.seeding import generator
 
 BINS = 10
 """Of the calibration, equally wide in probability."""
-SIGNS = ("negative", "zero", "positive")
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def measure_outcomes(
     reward, end = (np.concatenate([part[k] for part in parts]) for k in (0, 1))  # (n, 3), (n,)
     found: dict[str, Any] = {"steps": len(places)}
     if rewards:
-        found["reward"] = score(reward, signs, weights, SIGNS)
+        found["reward"] = score(reward, signs, weights, REWARD_CLASSES)
     if terminations:
         found["end"] = score(np.stack((1 - end, end), 1), ends, weights, ("goes on", "ends"))
     return found
@@ -128,7 +128,7 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
 def _truth(store: EpisodeStore, place: Place, context: int) -> tuple[int, bool]:
     """Return class of the reward's sign and whether the play ends at the step after a window."""
     episode, step = store[place.episode], place.start + context - 1
-    return int(np.sign(episode.rewards[step])) + 1, bool(episode.header.terminated and step == len(episode) - 2)
+    return reward_class(episode.rewards[step]), bool(episode.header.terminated and step == len(episode) - 2)
 
 
 @torch.inference_mode()
@@ -140,4 +140,6 @@ def _foretold(subject: Subject, store: EpisodeStore, places: Sequence[Place]) ->
     actions = torch.from_numpy(truth.actions(0, context)).to(subject.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome
     assert outcome is not None
-    return outcome.reward.double().softmax(1).numpy(force=True), outcome.end.double().sigmoid().numpy(force=True)
+    return outcome.reward.double().softmax(1).numpy(force=True), outcome.termination.double().sigmoid().numpy(
+        force=True
+    )

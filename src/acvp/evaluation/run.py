@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
@@ -36,8 +35,7 @@ from acvp.evaluation.models import COPY_LAST, Subject, baselines, check_alike, r
 from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part
-from acvp.models import Predictor
-from acvp.pixel import PixelPredictor
+from acvp.models import Predictor, pick_device
 from acvp.runs import ResultCache, provenance, unfinished_results
 
 FEW_EPISODES = 10
@@ -187,7 +185,7 @@ def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | No
 
 def leading_metric(subjects: Sequence[Subject]) -> str:
     """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
-    return "wrong_pixels" if any(isinstance(subject.predictor, PixelPredictor) for subject in subjects) else "error"
+    return "wrong_pixels" if any(subject.predictor.names_colors for subject in subjects) else "error"
 
 
 def _keeps_colors(subject: Subject) -> bool:
@@ -286,14 +284,6 @@ def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:
     resolved = path.resolve()
     name = resolved.parent.name if resolved.name == "predictor" else resolved.name
     return Subject(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
-
-
-def pick_device(name: Device) -> torch.device:
-    """Return a device by its name; auto takes the fastest there is."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name != "auto" and not there[name]:
-        raise UserError(f"--device {name}: this machine has none; use --device auto")
-    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
 
 
 def default_out(runs: Sequence[Path]) -> Path:

@@ -212,7 +212,7 @@ class NetworkConfig(PredictorConfig):
     @classmethod
     def gray_84x84(cls, *, actions: int, **options: object) -> Self:
         """Return the smaller network for 84×84 gray frames that informed exploration uses (appendix B)."""
-        return cls(actions=actions, **(gray_sizes() | options))  # type: ignore[arg-type]
+        return cls(actions=actions, **(gray_sizes() | options))
 
 
 class FrameEncoder(nn.Module):

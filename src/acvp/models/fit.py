@@ -39,7 +39,7 @@ def require_fit(
     """Refuse a predictor of another game, or of another version of it, than ``source`` has."""
     view, about = view or view_of(predictor, name), predictor.about
     if about is not None and about.env_id != game.env_id:
-        raise UserError(f"{name} predicts {about.env_id}, {source} is {game.env_id}: {cure}")
+        raise UserError(f"{name} predicts {about.env_id}, not {game.env_id} ({source}): {cure}")
     if predictor.actions != len(game.action_meanings):
         raise UserError(
             f"{name} knows {predictor.actions} actions, {source} has {len(game.action_meanings)} "

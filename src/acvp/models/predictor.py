@@ -70,8 +70,12 @@ class TrainingBatch(NamedTuple):
 
     def rows(self, first: int, last: int) -> Self:
         """Return the batch of some of the windows."""
-        windows = (each[first:last] for each in (self.frames, self.actions, self.rewards, self.terminations))
-        return self._replace(**dict(zip(("frames", "actions", "rewards", "terminations"), windows, strict=True)))
+        return self._replace(
+            frames=self.frames[first:last],
+            actions=self.actions[first:last],
+            rewards=self.rewards[first:last],
+            terminations=self.terminations[first:last],
+        )
 
 
 class Predictor(Shareable):
@@ -214,9 +218,7 @@ class Predictor(Shareable):
 
     def example_frames(self, rows: int, generator: torch.Generator) -> Tensor:
         """Return random uint8 frames (rows, context, H, W, C) as the predictor may see them."""
-        return torch.randint(
-            256, (rows, self.context, *self.config.frame), generator=generator, dtype=torch.uint8
-        )
+        return torch.randint(256, (rows, self.context, *self.config.frame), generator=generator, dtype=torch.uint8)
 
     def _everywhere(self, state: State, action: int) -> Tensor:
         """Return an action for every row of a state, as indices (B,)."""

@@ -58,8 +58,8 @@ def predictor_class(kind: Any) -> type[Any]:
         _load(installed[kind])
     if kind not in _CLASSES:
         raise ConfigError(
-            f"kind is {kind!r}; known kinds are {', '.join(kinds())}. A kind of your own is known once its module is "
-            "imported: --import my_module, or `import my_module` before acvp.load"
+            f"kind is {kind!r}, which no imported module defines: import its module first (--import my_module, or "
+            f"`import my_module` in Python); known kinds are {', '.join(kinds())}"
         )
     return _CLASSES[kind]
 

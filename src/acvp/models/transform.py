@@ -123,7 +123,8 @@ Transform = FactoredTransform | TensorTransform | NoActionTransform
 
 def transform_sizes(preset: str) -> dict[str, Any]:
     """Return the fields of ActionConfig that a training preset sets."""
-    return {"smoke": {"factors": 128}, "cpu": {"start": "shared"}}.get(preset, {})
+    sizes: dict[str, dict[str, Any]] = {"smoke": {"factors": 128}, "cpu": {"start": "shared"}}
+    return sizes.get(preset, {})
 
 
 def action_transform(config: ActionConfig, generator: torch.Generator) -> Transform:

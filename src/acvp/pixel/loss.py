@@ -100,7 +100,9 @@ DENSITIES = (1.0, 0.5, 0.2)
 """Shares of a patch's pixels that are input_corruption, equally often."""
 
 
-def corrupt_inputs(frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+def corrupt_inputs(
+    frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator
+) -> Tensor:
     """Return normalized frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
 
     A patch shows one color of the palette (N, C), or what was there up to 8 frames before, or what another row shows

@@ -68,7 +68,9 @@ class ActionUnet(nn.Module):
         super().__init__()
         here, *deeper = channels
         count, *counts = blocks
-        self.down = nn.ModuleList(ActionBlock(here, actions, generator, circular_padding=circular_padding) for _ in range(count))
+        self.down = nn.ModuleList(
+            ActionBlock(here, actions, generator, circular_padding=circular_padding) for _ in range(count)
+        )
         self.inner: ActionUnet | None = None
         if deeper:
             self.shrink = convolution(here, deeper[0], 2, 2, (0, 0), generator)

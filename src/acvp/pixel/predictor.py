@@ -27,9 +27,9 @@ from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames, check_window
 from acvp.models.encoder_decoder import convolution, linear
+from acvp.models.heads import Outcome
 from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
 from acvp.models.preparation import DatasetSplit, Progress
-from acvp.models.heads import Outcome
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
 from acvp.pixel.mask import Mask, calibrated_mask, make_room, packed, unpack

@@ -22,6 +22,7 @@ from acvp.data.views import View
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.models.preparation import DatasetSplit
+from acvp.pixel.config import Motion
 from acvp.pixel.presets import cell_side
 from acvp.seeding import generator
 
@@ -67,8 +68,6 @@ def colors_of(store: EpisodeStore, *, seed: int) -> tuple[Palette, bool]:
     return np.unique(np.rint(means).astype(np.uint8), axis=0), True
 
 
-Motion = tuple[int, int]
-"""Pixels (down, right)."""
 TRIPLES = 300
 """Three frames in a row looked at, drawn at random; of frames larger than Atari's fewer."""
 PIXELS = TRIPLES * 210 * 160

@@ -15,9 +15,9 @@ from acvp.data.views import get_view
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.evaluation.models import COPY_LAST, Subject, baselines
-from acvp.models import About, Predictor
+from acvp.models import About, Predictor, require_fit
+from acvp.models.fit import GameLike
 from acvp.models.load import load, packaged
-from acvp.pixel import PixelPredictor
 from acvp.play.worlds import RecordedWorld
 from acvp.seeding import generator
 
@@ -53,8 +53,7 @@ class Cast:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not say of what game it is; train it with acvp train")
-        if isinstance(predictor, PixelPredictor):
-            predictor.sample(self._temperature, self._seed)
+        predictor.sample(self._temperature, self._seed)
         return Subject(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
     def _copy_last(self) -> Subject:
@@ -134,18 +133,23 @@ def open_stage(subject: Subject, store: EpisodeStore | None, now: Stage | None =
         game, missing = now.game, now.missing
     else:
         game, missing = _game(subject)
+    known: GameLike
     if game is not None:
-        shape, meanings = game.frame_shape, game.action_meanings
+        known = game
     elif store is not None and store.frames:
-        shape, meanings = store.info.frame_shape, store.info.action_meanings
+        known = store.info
     else:
         raise UserError(
             f"{subject.name}: {missing}; or pass --data with a store of it, whose frames the dream starts from"
         )
-    _check_fit(subject, shape, meanings)
+    require_fit(
+        subject.name, subject.predictor, known, view=subject.view, source=told.env_id,
+        cure="it was trained on another version of the game",
+    )  # fmt: skip
     return Stage(
-        env_id=told.env_id, action_meanings=meanings, frame_shape=shape, game=game, store=store, missing=missing
-    )
+        env_id=told.env_id, action_meanings=known.action_meanings, frame_shape=known.frame_shape, game=game,
+        store=store, missing=missing,
+    )  # fmt: skip
 
 
 def _game(subject: Subject) -> tuple[Game | None, str | None]:
@@ -154,17 +158,3 @@ def _game(subject: Subject) -> tuple[Game | None, str | None]:
         return make_game(about(subject).env_id), None
     except UserError as error:
         return None, str(error)
-
-
-def _check_fit(subject: Subject, shape: tuple[int, int, int], meanings: tuple[str, ...]) -> None:
-    seen = subject.view.shape(shape)
-    if tuple(subject.predictor.config.frame) != seen or subject.predictor.actions != len(meanings):
-        raise UserError(
-            f"{subject.name} predicts frames of {_size(subject.predictor.config.frame)} under "
-            f"{subject.predictor.actions} actions; {about(subject).env_id} has {_size(seen)} in view "
-            f"{subject.view.name} and {len(meanings)}: it was trained on another version of the game"
-        )
-
-
-def _size(frame: tuple[int, ...]) -> str:
-    return "×".join(map(str, frame))

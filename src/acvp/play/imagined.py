@@ -6,8 +6,7 @@ Shapes: m frames of context, A actions, h height, w width and C channels of the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from acvp.evaluation.models import Subject
 from acvp.models import State, imagine
-from acvp.pixel import PixelPredictor
 from acvp.play.worlds import Frame
 
 Seen = NDArray[np.uint8]  # (h, w, C)
@@ -72,7 +70,7 @@ class Dreamer:
         frame, state = next(imagine(self.predictor, dream.state, torch.tensor([[action]])))
         reward = end = None
         if state.outcome is not None:
-            reward, end = int(state.outcome.reward[0].argmax()) - 1, float(state.outcome.end[0].sigmoid())
+            reward, end = int(state.outcome.reward_signs()[0]), float(state.outcome.termination[0].sigmoid())
         return Dream(frame=self._pixels(frame)[0], state=state, steps=dream.steps + 1, reward=reward, end=end)
 
     @torch.inference_mode()
@@ -80,25 +78,14 @@ class Dreamer:
         """Return what every action, held for so many steps, leads to, (A, h, w, C)."""
         assert dream.state is not None, "a dream without ground"
         if steps == 1:
-            with self._same_luck():
+            with self.predictor.shared_noise():
                 return self._pixels(self.predictor.predict_all(dream.state)[0])
         return np.concatenate([self._held(dream.state, action, steps) for action in range(self.predictor.actions)])
 
     def _held(self, state: State, action: int, steps: int) -> Seen:
-        with self._same_luck():
+        with self.predictor.shared_noise():
             *_, (frame, _) = imagine(self.predictor, state, torch.full((1, steps), action))
         return self._pixels(frame)
-
-    @contextmanager
-    def _same_luck(self) -> Iterator[None]:
-        """Take back what a predictor that draws has drawn: whoever looks ahead changes nothing, nor does the order."""
-        drawn_by = self.predictor.generator if isinstance(self.predictor, PixelPredictor) else None
-        before = None if drawn_by is None else drawn_by.get_state()
-        try:
-            yield
-        finally:
-            if drawn_by is not None and before is not None:
-                drawn_by.set_state(before)
 
     def _pixels(self, frames: Tensor) -> Seen:
         pixels: Seen = self.predictor.normalizer.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)

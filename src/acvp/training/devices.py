@@ -8,6 +8,7 @@ import torch
 from lightning_fabric import Fabric
 
 from acvp.errors import UserError
+from acvp.models import pick_device
 from acvp.models.acceleration import cpu_has_bfloat16
 from acvp.training.config import TrainConfig
 
@@ -18,8 +19,8 @@ def make_fabric(config: TrainConfig) -> Fabric:
     _refuse_precision(config, device)
     workers, nodes = _torchrun() or (config.devices, 1)
     fabric = Fabric(
-        accelerator=device,
-        devices=workers,
+        accelerator=device.type,
+        devices=workers if device.index is None else [device.index],
         num_nodes=nodes,
         strategy="ddp" if workers * nodes > 1 else "auto",
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
@@ -36,22 +37,21 @@ def _torchrun() -> tuple[int, int] | None:
     return local, int(os.environ["WORLD_SIZE"]) // local
 
 
-def _device(config: TrainConfig) -> str:
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if config.device == "auto":
-        return "cuda" if there["cuda"] else "mps" if there["mps"] else "cpu"
-    if not there[config.device]:
-        found = ", ".join(name for name, is_there in there.items() if is_there)
-        raise UserError(f"--device {config.device}: not on this machine, which has {found}; use --device auto")
-    count = torch.cuda.device_count() if config.device == "cuda" else 1 if config.device == "mps" else config.devices
+def _device(config: TrainConfig) -> torch.device:
+    device = pick_device(config.device)
+    if device.index is not None and config.devices > 1:
+        raise UserError(
+            f"--device {config.device} is one device; several need --device cuda --devices {config.devices}"
+        )
+    count = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device.type, config.devices)
     if config.devices > count:
-        raise UserError(f"--devices {config.devices}: this machine has {count} {config.device} device(s)")
-    return config.device
+        raise UserError(f"--devices {config.devices}: this machine has {count} {device.type} device(s)")
+    return device
 
 
-def _refuse_precision(config: TrainConfig, device: str) -> None:
+def _refuse_precision(config: TrainConfig, device: torch.device) -> None:
     if config.precision != "bf16":
         return
-    works = torch.cuda.is_bf16_supported() if device == "cuda" else device != "cpu" or cpu_has_bfloat16()
+    works = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type != "cpu" or cpu_has_bfloat16()
     if not works:
-        raise UserError(f"--precision bf16: bfloat16 does not run on this {device}; use --precision 32")
+        raise UserError(f"--precision bf16: bfloat16 does not run on this {device.type}; use --precision 32")

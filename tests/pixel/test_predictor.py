@@ -18,8 +18,8 @@ from acvp.pixel import PixelPredictor, UnknownColorWarning
 from acvp.pixel.network import ActionUnet, event_heads
 from acvp.pixel.palette import Colors
 from acvp.pixel.predictor import PixelState
-from tests.models.small_pixel import CONFIG, PALETTE, make, window
-from tests.models.small_predictors import seeded
+from tests.models.small_predictors import seeded, training_batch
+from tests.pixel.small_pixel import CONFIG, PALETTE, frame_loss, make, window
 
 
 @given(st.sets(st.tuples(*[st.integers(0, 255)] * 3), min_size=1, max_size=256), st.integers(0, 2**31))
@@ -99,7 +99,7 @@ def test_from_real_frames_is_observing_then_predicting() -> None:
         torch.testing.assert_close(together.frames[:, k], alone)
         assert state.outcome is not None
         torch.testing.assert_close(together.reward[:, k], state.outcome.reward)
-        torch.testing.assert_close(together.end[:, k], state.outcome.end)
+        torch.testing.assert_close(together.termination[:, k], state.outcome.termination)
 
 
 def test_the_oldest_frame_of_the_context_still_matters_and_older_ones_do_not() -> None:
@@ -142,15 +142,15 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
 @pytest.mark.parametrize("cells_at_once", [5, 128])
 def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
     monkeypatch.setattr("acvp.pixel.predictor.CELLS_AT_ONCE", cells_at_once)
-    predictor = make(replace(CONFIG, still=1))
+    predictor = make(replace(CONFIG, background_subsampling=1))
     weights = (predictor.head.weight, predictor.copy.weight, predictor.place)
     frames, actions = window(predictor, 1)
     expected = cross_entropy(predictor, frames, actions)
-    loss = predictor.train()(frames, actions, predict=1).frame_loss
+    loss, _ = predictor.train().loss(training_batch(frames, actions, reward_weight=0.0))
     torch.testing.assert_close(loss, expected)
     for ours, theirs in zip(*(torch.autograd.grad(each, weights) for each in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(predictor(frames, actions, predict=1, teacher_forcing=True).frame_loss, loss)
+    torch.testing.assert_close(frame_loss(predictor, frames, actions, teacher_forcing=True), loss.detach())
 
 
 @pytest.mark.parametrize(("option", "source"), [(1, 1), (2, 0)])
@@ -212,7 +212,7 @@ def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
 
 
 def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -> None:
-    predictor = make(replace(CONFIG, still=10_000, frame=(20, 15, 3)))
+    predictor = make(replace(CONFIG, background_subsampling=10_000, frame=(20, 15, 3)))
     features = torch.zeros(1, 6, 4, 3, requires_grad=True)
     now = torch.full((1, 20, 15), 1)  # 300 pixels: cell 9,700 would be the first of the sample
     thing = torch.zeros(1, 3, 20, 15)
@@ -227,10 +227,10 @@ def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -
 
 def test_still_cells_are_sampled_without_bias() -> None:
     """One class number more shifts the sample by one cell: three such targets see each cell once."""
-    predictor = make(replace(CONFIG, still=3, frame=(20, 15, 3)))
+    predictor = make(replace(CONFIG, background_subsampling=3, frame=(20, 15, 3)))
     features = torch.randn(1, 6, 4, 3, generator=seeded(3))
     now = torch.zeros(1, 20, 15, dtype=torch.long)
-    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, standing(now), now)
+    full = make(replace(CONFIG, background_subsampling=1, frame=(20, 15, 3)))._loss(features, standing(now), now)
     chosen = []
     for first in range(3):
         target = now.clone()
@@ -241,14 +241,12 @@ def test_still_cells_are_sampled_without_bias() -> None:
 
 
 def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
-    predictor = make(replace(CONFIG, still=1)).train()
+    predictor = make(replace(CONFIG, background_subsampling=1)).train()
     frames, actions = window(predictor, 2)
-    result = predictor(frames, actions, predict=2)
-    first = predictor(frames[:, :4], actions[:, :3], predict=1).frame_loss
-    assert result.reward.shape == (2, 2, 3)
-    assert result.end.shape == (2, 2)
-    assert not torch.equal(result.frame_loss, first)
-    (result.frame_loss + result.reward.sum() + result.end.sum()).backward()
+    loss, parts = predictor.loss(training_batch(frames, actions, predict=2))
+    assert not torch.equal(parts["frame_loss"], frame_loss(predictor, frames[:, :4], actions[:, :3]))
+    torch.testing.assert_close(loss.detach(), torch.stack(list(parts.values())).sum())
+    loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in predictor.parameters())
 
 
@@ -275,7 +273,7 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
     assert both.events is not None
     added = both.events(features)
     torch.testing.assert_close(outcome.reward, alone.reward + added.reward)
-    torch.testing.assert_close(outcome.end, alone.end + added.end)
+    torch.testing.assert_close(outcome.termination, alone.termination + added.termination)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from acvp.models import ConfigError
 from acvp.models.artifact import predictor_files, predictor_from_files
 from acvp.pixel import PixelPredictor
-from tests.models.small_pixel import CONFIG, PALETTE, make, window
+from tests.pixel.small_pixel import CONFIG, PALETTE, frame_loss, make, window
 
 
 def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
@@ -54,22 +54,22 @@ def test_both_ways_of_choosing_know_where_colors_can_be() -> None:
 
 def test_where_colors_can_be_is_saved_and_loaded() -> None:
     predictor = make()
-    assert predictor.impossible is None
+    assert predictor.excluded is None
     predictor.set_palette_mask(some_places(predictor, 0.5))
     again = predictor_from_files(predictor_files(predictor))
     assert isinstance(again, PixelPredictor)
-    assert again.impossible is not None
-    assert predictor.impossible is not None
-    assert torch.equal(again.impossible, predictor.impossible)
+    assert again.excluded is not None
+    assert predictor.excluded is not None
+    assert torch.equal(again.excluded, predictor.excluded)
     free = make()
-    assert "possible" not in free.state_dict()  # as in files of before there was such a thing
+    assert "palette_mask" not in free.state_dict()  # as in files of before there was such a thing
     again.load_state_dict(free.state_dict())
-    assert again.impossible is None
+    assert again.excluded is None
     weights = predictor.state_dict()
-    weights["possible"] = weights["possible"].float()
-    with pytest.raises(ConfigError, match=r"possible is torch\.float32"):
+    weights["palette_mask"] = weights["palette_mask"].float()
+    with pytest.raises(ConfigError, match=r"palette_mask is torch\.float32"):
         again.load_state_dict(weights)
-    with pytest.raises(ConfigError, match="places have shape"):
+    with pytest.raises(ConfigError, match="palette mask has shape"):
         predictor.set_palette_mask(np.zeros((2, 3, 4), np.bool_))
 
 
@@ -88,6 +88,6 @@ def test_a_draw_too_is_of_what_can_be() -> None:
 def test_what_cannot_be_is_learned_too() -> None:
     predictor = make().train()
     frames, actions = window(predictor, 1)
-    free = predictor(frames, actions, predict=1, teacher_forcing=True).frame_loss
+    free = frame_loss(predictor, frames, actions, teacher_forcing=True)
     predictor.set_palette_mask(some_places(predictor, 0.4))
-    assert torch.equal(predictor(frames, actions, predict=1, teacher_forcing=True).frame_loss, free)
+    assert torch.equal(frame_loss(predictor, frames, actions, teacher_forcing=True), free)

@@ -13,7 +13,9 @@ from tests.models.small_predictors import seeded
 def test_the_loss_makes_no_subnormal_numbers() -> None:
     own = torch.tensor([[[0.0, -86.0, -95.0, -200.0]]], requires_grad=True)  # e^-87 is the least that a float holds
     motion = torch.tensor([[-86.0, -90.0, -300.0]], requires_grad=True)
-    loss = copy_mixture_loss(own, motion, torch.tensor([[[0, 1, 4]]]), torch.tensor([[0]])).sum() / 32  # as of many rows
+    loss = (
+        copy_mixture_loss(own, motion, torch.tensor([[[0, 1, 4]]]), torch.tensor([[0]])).sum() / 32
+    )  # as of many rows
     for gradient in torch.autograd.grad(loss, (own, motion)):
         values = gradient[gradient != 0].abs()
         assert (values >= torch.finfo(torch.float32).tiny).all()
