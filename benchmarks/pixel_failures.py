@@ -24,8 +24,8 @@ from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.data.windows import Window
-from acvp.evaluation.models import Subject
 from acvp.evaluation.windows import TrueWindows, choose_places
+from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
 
@@ -91,7 +91,7 @@ def main(config: FailuresConfig) -> None:
 @torch.inference_mode()
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
-    subject = Subject(name=game, predictor=acvp.load(game), view=get_view("rgb"))
+    subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
     context, last = subject.predictor.context, max(SHOWN)
     places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")

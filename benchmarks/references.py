@@ -32,7 +32,7 @@ from acvp.agents.play import (
 from acvp.control.figures import control_figure, learning_figure
 from acvp.control.predicted_play import NoSight, play
 from acvp.envs import Game, make_game
-from acvp.evaluation.figures import image
+from acvp.figures import image
 from acvp.runs import machine
 from benchmarks.agents import AT_ONCE, EPSILON, AgentsConfig
 from benchmarks.provenance import RESULTS, commit

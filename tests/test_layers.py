@@ -7,17 +7,21 @@ import acvp
 
 SOURCE = Path(acvp.__file__).parent
 
-FOUNDATION = "errors compat durable seeding runs checkpoint exits console options video artifacts harness"
+FOUNDATION = (
+    "errors compat durable seeding runs checkpoint exits console options video artifacts harness figures bootstrap"
+)
 LAYERS = [
     set(FOUNDATION.split()),
     {"envs"},
     {"data"},
     {"models"},
     {"pixel"},
+    {"loaded"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
-    {"cli", "__init__"},
+    {"cli", "api"},
+    {"__init__"},
     {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -14,10 +14,9 @@ import acvp
 from acvp import console as progress
 from acvp.cli import output
 from acvp.cli.main import main
-from acvp.console import PlainColumn, PlainConsole, visible
+from acvp.console import PlainColumn, PlainConsole, TextTable, visible
 from acvp.data.store import StoreInfo
 from acvp.data.writer import open_writer
-from acvp.evaluation.tables import TextTable
 from tests.data.answers import answer_episode
 
 NAMES = {

@@ -67,7 +67,7 @@ RETIRED = {
     "walk": (r"(?<![.\w])walk\b", "rollout"),
     "verdict": (r"verdict", "result"),
     "studio": (r"studio", "media"),
-    "film": (r"\bfilm(s|ed|ing)?\b", "clip"),
+    "film": (r"\bfilm(s|ed|ing)?\b(?![ -]strip)", "clip"),
     "scenes": (r"\bscenes?\b", "samples"),
     "halves": (r"\bhalves\b", "factor split"),
     "stage": (r"\bopen_stage|(?-i:class Stage\b)|\bplay\.stage\b", "context"),

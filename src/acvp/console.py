@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar where that is a terminal, else a line every half minute.
+"""What is shown on a terminal: progress on stderr (a bar, or a line every half minute where it is piped), and tables.
 
 What is printed is what was given: a path, a run or an action may have any name, and none of them is markup.
 """
@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 from rich.text import Text
+
+Progress = Callable[[int, int], None]
+"""Shows how many of how many parts of some work are done."""
+Stage = Callable[[str], Progress]
+"""Begins a stage of the work by its name and returns what shows its progress."""
 
 
 def visible(text: str) -> str:
@@ -56,7 +63,7 @@ err = PlainConsole(stderr=True)
 
 
 @contextmanager
-def counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int], None]]:
+def counting(what: str, units: str = "episodes") -> Iterator[Progress]:
     """A bar that counts what is done."""
     with progress_bar(units) as bar:
         task = bar.add_task(what, total=None)
@@ -64,14 +71,14 @@ def counting(what: str, units: str = "episodes") -> Iterator[Callable[[int, int]
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+def stages() -> Iterator[Stage]:
     """One bar that goes through named stages."""
     with progress_bar("") as bar:
         task = bar.add_task("starting", total=None)
 
         lines = Lines()
 
-        def begin(name: str) -> Callable[[int, int], None]:
+        def begin(name: str) -> Progress:
             bar.reset(task, description=name, total=None)
             return told(name, "", lambda done, total: bar.update(task, completed=done, total=total), lines)
 
@@ -91,9 +98,7 @@ class Lines:
             err.print(f"{what}: {done:,} of {total:,} {units}".rstrip())
 
 
-def told(
-    what: str, units: str, show: Callable[[int, int], None], lines: Lines | None = None
-) -> Callable[[int, int], None]:
+def told(what: str, units: str, show: Progress, lines: Lines | None = None) -> Progress:
     """The bar's own function where stderr is a terminal; else one that writes lines."""
     if err.is_terminal:
         return show
@@ -101,7 +106,32 @@ def told(
     return lambda done, total: written.write(what, done, total, units)
 
 
-def progress_bar(text: str) -> Progress:
+def progress_bar(text: str) -> ProgressBar:
     """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
     columns = (PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), PlainColumn(text))
-    return Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
+    return ProgressBar(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A title, column heads and rows of text, for the terminal and for HTML."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def banded(curve: Mapping[str, Sequence[float | None]], index: int, bands: bool = True) -> str:
+    """Return a number of a curve with its band, such as 12.3 [11, 14]."""
+    mean, low, high = (curve[part][index] for part in ("mean", "low", "high"))
+    if mean is None:
+        return "–"
+    band = "" if not bands or low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return number(mean) + band
+
+
+def number(value: float) -> str:
+    """Return a number with three figures."""
+    if value == 0 or abs(value) >= 1e-4:
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:.1e}"

@@ -16,13 +16,14 @@ Results as a JSON file that tells where they come from.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -46,6 +47,7 @@ from acvp.errors import UserError
 
 CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
+PLOTS_NAME = "plots"
 METRICS_NAME = "metrics.jsonl"
 LIBRARIES = ("torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
 
@@ -330,3 +332,13 @@ def write_results(
     cost = {"seed": seed, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}
     text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(path, text.encode() + b"\n")
+
+
+def numbers(values: Iterable[float]) -> list[float | None]:
+    """Return numbers for JSON, which has no NaN."""
+    return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values]
+
+
+def default_out(runs: Sequence[Path]) -> Path:
+    """Return where results go: into the run, or into a folder of their own if there are several."""
+    return runs[0] if len(runs) == 1 else Path("evaluation")

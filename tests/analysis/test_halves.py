@@ -13,9 +13,9 @@ from acvp.analysis.samples import Scenes, emulate, object_regions, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
-from acvp.evaluation.metrics import as_pixels
 from acvp.evaluation.windows import Place
 from acvp.models import build_predictor
+from acvp.models.pixels import as_pixels
 from tests.networks import network
 
 CONTEXT = 2

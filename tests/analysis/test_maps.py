@@ -20,10 +20,10 @@ from acvp.analysis.samples import Emulated, Study, open_study
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
-from acvp.evaluation.figures import LINE
 from acvp.evaluation.futures import every_action, moments
-from acvp.evaluation.models import Subject, baselines
 from acvp.evaluation.windows import Place
+from acvp.figures import LINE
+from acvp.loaded import LoadedModel, baselines
 from tests.evaluation.predictors import Oracle, as_subject
 
 CONTEXT = 10
@@ -34,17 +34,17 @@ def quiet(done: int, total: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def oracle(toy: EpisodeStore) -> Subject:
+def oracle(toy: EpisodeStore) -> LoadedModel:
     return as_subject("oracle", Oracle(toy, CONTEXT))
 
 
-def study_of(subject: Subject, store: EpisodeStore, **options: object) -> Study:
+def study_of(subject: LoadedModel, store: EpisodeStore, **options: object) -> Study:
     config = AnalyzeConfig(run=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
     return open_study(subject, store, config, quiet)
 
 
 @pytest.mark.slow
-def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subject) -> None:
+def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: LoadedModel) -> None:
     part = contingency_maps(study_of(oracle, toy), quiet)
     found = part.body["correlation"]
     assert found["mean_maps"] == found["by_state"] == pytest.approx(1)
@@ -53,7 +53,7 @@ def test_who_knows_the_truth_has_the_true_maps(toy: EpisodeStore, oracle: Subjec
     assert part.files.keys() == {"contingency.png", "contingency.svg"}
 
 
-def test_who_ignores_the_action_has_none(toy: EpisodeStore, oracle: Subject) -> None:
+def test_who_ignores_the_action_has_none(toy: EpisodeStore, oracle: LoadedModel) -> None:
     copy_last = baselines(oracle)[0]
     part = contingency_maps(study_of(copy_last, toy), quiet)
     assert part.body["correlation"]["mean_maps"] == part.body["correlation"]["by_state"] == 0
@@ -88,14 +88,14 @@ def test_a_single_state_has_no_other_states() -> None:
     assert agreement([values], [values])["by_state_of_mean_map"] == 0
 
 
-def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: Subject) -> None:
+def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: LoadedModel) -> None:
     plans = every_action(toy.action_count, 3)
     for moment in moments(toy, [Place(0, 5), Place(2, 20)], RGB, CONTEXT, lambda number: plans):
         assert moment is not None
         assert np.array_equal(predict_futures(oracle, moment), moment.futures)
 
 
-def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: Subject) -> None:
+def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy)
     taken = study.futures[np.arange(12), study.scenes.actions[:, -1]]
     assert np.array_equal(taken, study.scenes.after)
@@ -103,7 +103,7 @@ def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: Subject) 
     assert np.array_equal(study.positions[:, 1], player)
 
 
-def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: Subject) -> None:
+def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy, examples=2)
     assert len(study.examples) == 2
     for place in study.examples:
@@ -111,7 +111,7 @@ def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracl
         assert (futures != futures[:1]).any()
 
 
-def test_named_moments(toy: EpisodeStore, oracle: Subject) -> None:
+def test_named_moments(toy: EpisodeStore, oracle: LoadedModel) -> None:
     number = toy.entries[2].number
     study = study_of(oracle, toy, at=(f"{number}:15",))
     assert [study.title(place) for place in study.examples] == [f"episode {number}, frame 15"]
@@ -124,7 +124,7 @@ def test_named_moments(toy: EpisodeStore, oracle: Subject) -> None:
     ("at", "told"),
     [("x", "write EPISODE:FRAME"), ("99:15", "the test episodes of"), ("0:3", "frames 9 to"), ("0:9999", "to come")],
 )
-def test_moments_that_are_not_there(toy: EpisodeStore, oracle: Subject, at: str, told: str) -> None:
+def test_moments_that_are_not_there(toy: EpisodeStore, oracle: LoadedModel, at: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         study_of(oracle, toy, at=(at,))
 
@@ -159,7 +159,7 @@ def test_many_columns_are_put_below_each_other() -> None:
         assert (picture[top + 5, SIDE + (i % 9) * across + 5] == 10 + i).all()
 
 
-def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: Subject) -> None:
+def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: LoadedModel) -> None:
     imported = EpisodeStore(toy.path, replace(toy.info, policy="imported from somewhere"), toy.entries)
     study = study_of(oracle, imported)
     assert len(study.examples) == 2  # some, as none is known to be better
@@ -167,7 +167,7 @@ def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: Subject)
         contingency_maps(study, quiet)
 
 
-def test_a_game_that_neither_saves_nor_tells(toy: EpisodeStore, oracle: Subject) -> None:
+def test_a_game_that_neither_saves_nor_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy)
     positions = np.full((12, 2, 2), np.nan)
     silent = replace(study, emulated=Emulated(positions, None))

@@ -14,6 +14,7 @@ from PIL import Image
 from acvp.agents.agent import Agent, AgentAbout
 from acvp.agents.network import NetworkConfig, ValueNetwork
 from acvp.cli.main import main
+from acvp.console import Progress
 from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
@@ -22,7 +23,6 @@ from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB
 from acvp.errors import UserError
-from acvp.evaluation.horizon import Progress
 from acvp.models import Predictor
 from tests.control.trail import TRAIL, HashAgent, TrailOracle
 from tests.evaluation.runs import make_run

@@ -14,7 +14,7 @@ from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB, View
 from acvp.envs import SavedState
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from acvp.models import About, CopyLastFrameConfig, MlpConfig, Predictor, State, build_predictor
 from acvp.models.predictor import Predictions
 from tests.data.answers import answer_frame, read_answer
@@ -101,8 +101,8 @@ class Oracle(Knowing):
         return self.game.step(action).frame, self.game.save()
 
 
-def as_subject(name: str, predictor: Predictor, view: View = RGB) -> Subject:
-    return Subject(name=name, predictor=predictor.eval(), view=view)
+def as_subject(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
+    return LoadedModel(name=name, predictor=predictor.eval(), view=view)
 
 
 def small_network(store: EpisodeStore, seed: int = 1, view: View = RGB) -> Predictor:

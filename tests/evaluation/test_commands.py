@@ -14,7 +14,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.data.writer import open_writer
 from acvp.evaluation.definitions import METRICS
-from acvp.evaluation.models import training_of
+from acvp.evaluation.windows import training_of
 from acvp.models import About
 from tests.evaluation.predictors import small_network
 from tests.evaluation.runs import make_run

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from acvp.console import Progress
 from acvp.data.store import EpisodeStore
 from acvp.evaluation import run as command
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.horizon import Outlook, Progress, _Survey, identity
+from acvp.evaluation.horizon import Outlook, _Survey
 from acvp.evaluation.run import leading_metric
 from acvp.evaluation.tables import horizon_tables
+from acvp.loaded import identity
 from acvp.pixel import PixelPredictor
 from tests.analysis.conftest import small_feedforward
 from tests.evaluation.predictors import as_subject

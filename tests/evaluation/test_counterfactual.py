@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from acvp.bootstrap import Tally
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.errors import UserError
-from acvp.evaluation.bootstrap import Tally
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.counterfactual import Comparison, Scores, branch, judge, measure_moments, same_futures
 from acvp.evaluation.futures import Moment, every_action, moments, sampled_plans
-from acvp.evaluation.models import baselines
 from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.loaded import baselines
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
 

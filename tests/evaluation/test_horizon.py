@@ -14,9 +14,9 @@ from acvp.data.views import GRAY_84
 from acvp.data.windows import Window
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.horizon import Outlook, look_ahead
-from acvp.evaluation.models import baselines
 from acvp.evaluation.run import Evaluation, evaluate, frame_metrics
 from acvp.evaluation.windows import HeldOutPart, choose_places
+from acvp.loaded import baselines
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
 

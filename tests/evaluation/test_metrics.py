@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
 
-from acvp.evaluation.metrics import FrameMetrics, Ssim, WrongPixels, as_pixels
+from acvp.evaluation.metrics import FrameMetrics, Ssim
+from acvp.models.pixels import WrongPixels, as_pixels
 
 PALETTE = np.array([[0, 0, 0], [200, 40, 40], [210, 40, 40], [255, 255, 255]], np.uint8)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from acvp.data.objects import ObjectFinder, find_positions
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.objects import ObjectFinder, find_positions
 from acvp.evaluation.windows import HeldOutPart, Place
 
 MEAN = np.full((60, 80, 3), 50, np.float32)

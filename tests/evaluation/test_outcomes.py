@@ -14,9 +14,9 @@ from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.writer import open_writer
-from acvp.evaluation.models import Subject
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
 from acvp.evaluation.windows import Place
+from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from tests.data.answers import INFO, answer_frame
 from tests.networks import network
@@ -58,7 +58,7 @@ def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -
     for position, episode in enumerate(store):
         for step in np.flatnonzero(episode.rewards).tolist():
             assert step < 3 or (position, step) in found
-    subject = Subject(name="x", predictor=_with_heads(), view=RGB)
+    subject = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
     found_outcomes = measure(subject, store, 2000)
     assert {"reward", "end"} <= found_outcomes.keys()
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
@@ -114,17 +114,17 @@ def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
                 rewards = episode.rewards * (number == 0)
                 writer.add(replace(episode, header=header, rewards=rewards))
         changed = EpisodeStore(tmp_path / str(number))
-        assert measure(Subject(name="x", predictor=_with_heads(), view=RGB), changed, 100).keys() == known
+        assert measure(LoadedModel(name="x", predictor=_with_heads(), view=RGB), changed, 100).keys() == known
 
 
 def test_a_predictor_without_heads_predicts_no_outcomes() -> None:
     config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8)
-    subject = Subject(name="x", predictor=build_predictor(config).eval(), view=RGB)
+    subject = LoadedModel(name="x", predictor=build_predictor(config).eval(), view=RGB)
     assert not predicts_outcomes(subject)
-    assert predicts_outcomes(Subject(name="x", predictor=_with_heads(), view=RGB))
+    assert predicts_outcomes(LoadedModel(name="x", predictor=_with_heads(), view=RGB))
 
 
-def measure(subject: Subject, store: EpisodeStore, count: int) -> dict[str, Any]:
+def measure(subject: LoadedModel, store: EpisodeStore, count: int) -> dict[str, Any]:
     return measure_outcomes(subject, store, count=count, seed=0, batch_size=64, progress=lambda done, total: None)
 
 

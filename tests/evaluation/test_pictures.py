@@ -10,24 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
+from acvp.data.objects import find_positions
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
-from acvp.evaluation.figures import GIVEN, LINE, PREDICTED, even_scale
-from acvp.evaluation.media import (
-    BORDER,
-    GAP,
-    HEIGHT,
-    Film,
-    check_crop,
-    check_format,
-    crop_strip,
-    gif,
-    mp4,
-    shoot,
-    strip,
-)
-from acvp.evaluation.objects import find_positions
+from acvp.evaluation.media import Film, check_crop, check_format, crop_strip, gif, mp4, shoot, strip
 from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.figures import BORDER, GAP, GIVEN, LINE, PREDICTED, VIDEO_HEIGHT, even_scale
 from tests.evaluation.predictors import Oracle, as_subject, small_network
 
 CONTEXT, STEPS = 10, 6
@@ -69,7 +57,7 @@ def test_a_film_knows_its_steps(film: Film, toy_part: HeldOutPart) -> None:
 def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
     frames = decoded(mp4(film))
     assert len(frames) == CONTEXT + STEPS
-    across = 24 * even_scale(24, HEIGHT) + 2 * BORDER + GAP
+    across = 24 * even_scale(24, VIDEO_HEIGHT) + 2 * BORDER + GAP
     row, column = 2 * LINE + 40, GAP + across + BORDER // 2  # inside the left border of the first prediction
     borders = [frame[row, column] for frame in frames]
     assert all(close(border, GIVEN) for border in borders[:CONTEXT])
@@ -78,7 +66,7 @@ def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
 
 def test_mp4_keeps_single_pixels(film: Film) -> None:
     """Every pixel of the game, sprites included, comes back in its color."""
-    scale = even_scale(24, HEIGHT)
+    scale = even_scale(24, VIDEO_HEIGHT)
     top, left = 2 * LINE + BORDER, GAP + BORDER
     speckled = film.truth.copy()
     speckled[:, 5, 7], speckled[:, 9, 9] = (255, 0, 0), (0, 0, 255)

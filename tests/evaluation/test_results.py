@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.evaluation.bootstrap import Tally
+from acvp.bootstrap import Tally
 from acvp.evaluation.run import FEW_EPISODES, Evaluation, few_episodes, summarize
 
 ERRORS, COPIED = [1.0, 2.0, 6.0, 3.0], [4.0, 4.0, 8.0, 12.0]

@@ -63,17 +63,17 @@ JUDGING = (
     ),
     Mutant(
         "the object finder forgets half a pixel",
-        "evaluation/objects.py",
+        "data/objects.py",
         "(position[axis] + 0.5) * self._scale[axis]",
         "position[axis] * self._scale[axis]",
         "evaluation/test_objects.py::test_the_object_is_in_the_middle_of_its_patch",
     ),
     Mutant(
         "resampled episodes are divided by all windows",
-        "evaluation/bootstrap.py",
+        "bootstrap.py",
         "_divide(weights @ sums, weights @ counts)",
         "_divide(weights @ sums, np.broadcast_to(counts.sum(0), (len(weights), counts.shape[1])))",
-        "evaluation/test_tally.py::test_an_episode_is_resampled_with_all_its_windows",
+        "test_bootstrap.py::test_an_episode_is_resampled_with_all_its_windows",
     ),
     Mutant(
         "the gain's band is upside down",

@@ -11,8 +11,8 @@ import torch
 
 from acvp.data.views import RGB
 from acvp.envs import Step
-from acvp.evaluation.definitions import WRONG_BY
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
+from acvp.models.pixels import WRONG_BY
 from acvp.play.context import Cast
 from acvp.play.imagined import Dream, Dreamer
 from acvp.play.rewind import Meters
@@ -39,7 +39,7 @@ def test_a_pixel_is_wrong_if_any_channel_is() -> None:
     dream[0, 0, 0] += WRONG_BY  # not more than that
     dream[1, 1, 1] += WRONG_BY + 1
     dream[2, 2] -= WRONG_BY + 1
-    reading = Meters(Subject(name="still", predictor=StandStill(), view=RGB), (24, 24)).read(dream, truth, None)
+    reading = Meters(LoadedModel(name="still", predictor=StandStill(), view=RGB), (24, 24)).read(dream, truth, None)
     assert (reading.wrong, reading.pixels, reading.found) == (2, 24 * 24, None)
     squares = WRONG_BY**2 + 4 * (WRONG_BY + 1) ** 2
     assert reading.error == pytest.approx(squares / (24 * 24 * 3))

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from acvp.analysis.actions import ordered
 from acvp.analysis.figures import Row, action_heads, grid
 from acvp.analysis.samples import Part, Study
+from acvp.console import Progress
 from acvp.errors import UserError
 from acvp.evaluation.futures import Moment, every_action, moments
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
+from acvp.models.pixels import to_frames
 
 Pictures = NDArray[np.uint8]  # (A, L, h, w, C)
 MARGIN, LEAST = 0.06, 0.25
@@ -48,14 +49,12 @@ def _branched(study: Study) -> Iterator[Moment]:
 
 
 @torch.inference_mode()
-def predict_futures(subject: Subject, moment: Moment) -> Pictures:
+def predict_futures(subject: LoadedModel, moment: Moment) -> Pictures:
     """Return what a predictor makes of a moment's plans."""
     count = len(moment.plans)
     given = np.repeat(moment.given[None], count, 0)
     actions = np.concatenate((np.repeat(moment.between[None], count, 0), moment.plans), 1)
-    steps = [frames.round().to(torch.uint8).permute(0, 2, 3, 1) for frames in subject.look_ahead(given, actions)]
-    predicted: Pictures = torch.stack(steps, 1).numpy()
-    return predicted
+    return np.stack([to_frames(frames) for frames in subject.look_ahead(given, actions)], 1)
 
 
 def telling_part(true: Pictures) -> tuple[slice, slice]:

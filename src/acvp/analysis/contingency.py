@@ -12,17 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from acvp.analysis.figures import contingency_figure
 from acvp.analysis.samples import Part, Study
+from acvp.console import Progress
 from acvp.errors import UserError
-from acvp.evaluation.figures import image
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.models import to_pixels
-from acvp.evaluation.run import numbers
+from acvp.figures import Figure, images
+from acvp.models.pixels import as_pixels, to_pixels
+from acvp.runs import numbers
 
 Map = NDArray[np.float64]  # (h, w)
 FORMULA = "standard deviation of a pixel's value over all actions, one decision ahead"
@@ -54,7 +52,7 @@ def contingency_maps(study: Study, progress: Progress) -> Part:
         "greatest_of_mean_map": dict(zip(("true", "predicted"), numbers(_greatest(true, predicted)), strict=True)),
     }
     figure = _figure(study, states, agree)
-    return Part(body, {f"contingency.{kind}": image(figure, kind) for kind in ("png", "svg")})
+    return Part(body, images(figure, "contingency"))
 
 
 def _greatest(*maps: Sequence[Map]) -> NDArray[np.float64]:

@@ -29,15 +29,15 @@ from torch import Tensor, nn
 
 from acvp.analysis.figures import grid
 from acvp.analysis.samples import Part, Scenes, Study, object_regions, predict_next, read_scenes
+from acvp.bootstrap import Bootstrap, Curve, Tally
+from acvp.console import Progress
 from acvp.errors import UserError
-from acvp.evaluation.bootstrap import Bootstrap, Curve, Tally
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.models import MEAN_FRAME
-from acvp.evaluation.run import numbers
+from acvp.loaded import MEAN_FRAME
 from acvp.models import Predictor, build_predictor
+from acvp.models.pixels import as_pixels, to_frames
 from acvp.models.transform import FactoredTransform, TensorTransform
 from acvp.pixel.network import ActionUnet
+from acvp.runs import numbers
 from acvp.seeding import generator
 
 Factors = NDArray[np.float64]  # (F, A): the value of each factor under each action, without what all have in common
@@ -276,7 +276,7 @@ def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> d
 
 def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
     """Return figure 8: a row for each scene."""
-    frames = [each.round().byte().permute(0, 2, 3, 1).numpy() for each in pictures.values()]
+    frames = [to_frames(each) for each in pictures.values()]
     rows = []
     for scene, place in enumerate(shown.places):
         name = f"{study.title(place)}, {study.actions[shown.actions[scene, -1]]}".replace(", ", "\n")

@@ -11,23 +11,33 @@ An analysis as plain tables of text, for the terminal and for the report.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont
 from numpy.typing import NDArray
-from PIL import Image, ImageFont
 
 from acvp.analysis.actions import label, ordered, parse
-from acvp.evaluation.figures import INK, LIGHT, LINE, PAPER, RUN_COLORS, Picture, canvas, caption, enlarge, style
-from acvp.evaluation.media import in_color
-from acvp.evaluation.models import MEAN_FRAME
-from acvp.evaluation.tables import TextTable, banded, number
+from acvp.console import TextTable, banded, number
+from acvp.figures import (
+    INK,
+    LIGHT,
+    LINE,
+    PAPER,
+    RUN_COLORS,
+    Axes,
+    Figure,
+    Picture,
+    arrow_font,
+    canvas,
+    caption,
+    in_color,
+    legend_below,
+    paste,
+    png,
+    style,
+)
+from acvp.loaded import MEAN_FRAME
 
 GAP, SIDE = 6, 116
 """Pixels between pictures, and for names beside them."""
@@ -45,9 +55,7 @@ def grid(heads: Sequence[str], rows: Sequence[Row]) -> bytes:
     """Return a PNG of rows of pictures below the heads of their columns."""
     bands = [_band(heads, rows, part) for part in _parts(len(heads))]
     image = np.concatenate([_padded(band, max(each.shape[1] for each in bands)) for band in bands])
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+    return png(image)
 
 
 def _parts(columns: int) -> list[slice]:
@@ -64,13 +72,13 @@ def _band(heads: Sequence[str], rows: Sequence[Row], part: slice) -> Picture:
     across, down = width * scale + GAP, height * scale + GAP
     drawing, draw = canvas(SIDE + across * len(heads), LINE + down * len(rows))
     for column, head in enumerate(heads):
-        draw.text((SIDE + column * across, 3), _fitted(head, across - GAP), INK, _font())
+        draw.text((SIDE + column * across, 3), _fitted(head, across - GAP), INK, arrow_font(TEXT))
     for row, (name, pictures) in enumerate(rows):
         top = LINE + row * down
-        draw.multiline_text((GAP, top), name, INK, _font())
+        draw.multiline_text((GAP, top), name, INK, arrow_font(TEXT))
         for column, picture in enumerate(pictures):
             colored = in_color(np.ascontiguousarray(picture))
-            drawing.paste(Image.fromarray(enlarge(colored, scale)), (SIDE + column * across, top))
+            paste(drawing, colored, scale, (SIDE + column * across, top))
     return np.asarray(drawing)
 
 
@@ -89,15 +97,9 @@ def action_heads(names: Sequence[str]) -> list[str]:
 
 def _fitted(text: str, width: int) -> str:
     """Return a text cut to a width in pixels."""
-    while text and _font().getlength(text) > width:
+    while text and arrow_font(TEXT).getlength(text) > width:
         text = text[:-1]
     return text
-
-
-@cache
-def _font() -> ImageFont.FreeTypeFont:
-    """Return matplotlib's own font, which has arrows."""
-    return ImageFont.truetype(findfont("DejaVu Sans"), TEXT)
 
 
 KINDS = {"as_learned": "as learned", "centered": "less the mean over actions"}
@@ -251,9 +253,7 @@ def _explained_bars(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]
     axes.set_ylabel("of the change, explained", color=colors["ink"])
     axes.set_ylim(top=1.02)
     style(axes, colors)
-    axes.legend(
-        fontsize=7, frameon=False, labelcolor=colors["ink"], ncols=3, loc="upper left", bbox_to_anchor=(0, -0.2)
-    )
+    legend_below(axes, colors, columns=3, size=7)
 
 
 def contingency_figure(

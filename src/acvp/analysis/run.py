@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from acvp.analysis.branches import different_actions
@@ -15,13 +14,12 @@ from acvp.analysis.factors import controlled
 from acvp.analysis.figures import controlled_figure, similarity_figure
 from acvp.analysis.samples import Part, Study, open_study
 from acvp.analysis.similarity import action_similarity
-from acvp.durable import make_folder, write_atomic
+from acvp.console import Progress, Stage
 from acvp.errors import UserError
-from acvp.evaluation.figures import image
-from acvp.evaluation.horizon import Progress, identity
-from acvp.evaluation.models import check_alike
-from acvp.evaluation.run import PLOTS_NAME, Load, Stage, few_episodes, open_runs, write_json
-from acvp.runs import ResultCache, unfinished_results
+from acvp.evaluation.run import few_episodes, open_runs
+from acvp.figures import images, write_files
+from acvp.loaded import Load, check_alike, identity
+from acvp.runs import PLOTS_NAME, ResultCache, unfinished_results, write_results
 
 ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
 DECISIVE = ("states", "variance_share", "examples", "at", "steps", "seed")
@@ -62,12 +60,11 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
         found, files = _make_parts(study, stage, results)
         body |= found
         for name in FIGURES.keys() & found.keys():
-            figure = FIGURES[name](body)
-            files |= {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
+            files |= images(FIGURES[name](body), name)
         body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
-        _write(out / PLOTS_NAME, files)
-        started -= results.earlier_seconds
-        write_json(out / ANALYSIS_NAME, body, seed=config.seed, started=started)
+        write_files(out / PLOTS_NAME, files)
+        earlier = results.earlier_seconds
+        write_results(out / ANALYSIS_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
@@ -93,9 +90,3 @@ def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[
     if not found:
         raise UserError(f"{study.subject.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
     return found, files
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    make_folder(folder)
-    for name, data in files.items():
-        write_atomic(folder / name, data)

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.analysis.config import AnalyzeConfig, At
+from acvp.console import Progress
+from acvp.data.objects import PATCH
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.data.windows import Window
 from acvp.errors import UserError
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.models import Subject
-from acvp.evaluation.objects import PATCH
 from acvp.evaluation.windows import Place, TrueWindows, choose_places
+from acvp.loaded import LoadedModel
 
 BATCH = 16
 """Scenes predicted at once."""
@@ -69,7 +69,7 @@ def read_scenes(store: EpisodeStore, places: list[Place], view: View, context: i
 
 
 @torch.inference_mode()
-def predict_next(subject: Subject, scenes: Scenes) -> Tensor:
+def predict_next(subject: LoadedModel, scenes: Scenes) -> Tensor:
     """Return the predicted next frames (S, C, h, w), in pixel values clamped to 0..255."""
     rows = range(0, len(scenes.places), BATCH)
     parts = [subject.look_ahead(scenes.given[i : i + BATCH], scenes.actions[i : i + BATCH]) for i in rows]
@@ -160,7 +160,7 @@ class Part(NamedTuple):
 class Study:
     """One predictor on the episodes of a store."""
 
-    subject: Subject
+    subject: LoadedModel
     store: EpisodeStore
     config: AnalyzeConfig
     scenes: Scenes
@@ -198,7 +198,7 @@ class Study:
         return f"episode {self.store.entries[place.episode].number}, frame {last}"
 
 
-def open_study(subject: Subject, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
+def open_study(subject: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
     """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
     window = Window(subject.predictor.context, config.steps)
     named = [place_of(store, moment, window) for moment in config.moments()]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from acvp.analysis.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.analysis.factors import Factors, factor_tables
 from acvp.analysis.samples import Part, Study
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.run import numbers
+from acvp.console import Progress
+from acvp.runs import numbers
 from acvp.seeding import generator
 
 Matrix = NDArray[np.float64]  # (A, A)

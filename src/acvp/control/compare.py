@@ -19,11 +19,12 @@ from acvp.agents.play import (
     pooled,
     with_error,
 )
-from acvp.control.figures import learning_figure, write_figure
+from acvp.console import Stage
+from acvp.control.figures import learning_figure
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.run import Stage
+from acvp.figures import write_figure
 from acvp.runs import ResultCache, RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"

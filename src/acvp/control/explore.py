@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from acvp.agents.observations import Pixels
 from acvp.agents.play import FIRST_REWARD, standard_errors
+from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
-from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label, write_figure
+from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
 from acvp.control.informed import Rows, informed_by_emulator, informed_by_model
 from acvp.control.kernel import covered, default_cell, visits
 from acvp.data.views import luminance
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
-from acvp.evaluation.run import PLOTS_NAME, Load, Stage, as_subject
-from acvp.evaluation.tables import TextTable, number
+from acvp.figures import write_figure
+from acvp.loaded import Load, as_model
 from acvp.models import Predictor, fingerprint, require_fit
-from acvp.runs import ResultCache, write_results
+from acvp.runs import PLOTS_NAME, ResultCache, write_results
 from acvp.seeding import derived_seed, generator
 
 ONLY = np.zeros(1, np.int64)
@@ -157,7 +158,7 @@ QUICK_SHARE = 100
 def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Explore a game in every way asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
-    predictor = None if config.run is None else as_subject(config.run, load(config.run), config.device).predictor
+    predictor = None if config.run is None else as_model(config.run, load(config.run), config.device).predictor
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
         if config.run is not None and predictor is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from acvp.agents.play import constant_label
-from acvp.durable import make_folder, write_atomic
-from acvp.evaluation.figures import LIGHT, RUN_COLORS, SIZE, caption, image, legend_below, style
+from acvp.figures import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 SOURCE_COLORS = {
     "random": "#767676", "constant": "#009E73", "informed-emulator": "#0072B2", "informed-model": "#D55E00",
@@ -28,13 +26,6 @@ MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
 """Inches of one heat map."""
 TITLE_HEIGHT = 0.5
 """Inches above heat maps."""
-
-
-def write_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Write a figure as PNG and SVG."""
-    make_folder(folder)
-    for kind in ("png", "svg"):
-        write_atomic(folder / f"{name}.{kind}", image(figure, kind))
 
 
 def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:

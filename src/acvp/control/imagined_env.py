@@ -29,8 +29,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
-from acvp.evaluation.models import Subject, check_alike
-from acvp.evaluation.run import as_subject
+from acvp.loaded import LoadedModel, as_model, check_alike
 from acvp.models import Predictor, State, pick_device, view_of
 from acvp.models.load import load
 from acvp.models.rollout import join_rows, select_rows
@@ -63,7 +62,7 @@ class Start(NamedTuple):
 class Imagination:
     """A batch of imagined plays; each may be begun anew at any time."""
 
-    def __init__(self, subject: Subject, store: EpisodeStore, plays: int) -> None:
+    def __init__(self, subject: LoadedModel, store: EpisodeStore, plays: int) -> None:
         check_alike([subject], store)
         self.subject, self.store, self.plays = subject, store, plays
         self._windows = Windows(store, Window(subject.predictor.context, 1), subject.view)  # never the last frame
@@ -310,7 +309,7 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
         return tuple(self._plays.picture(row) for row in range(self.num_envs))
 
 
-def _subject(predictor: Predictor | str | Path, device: Device) -> Subject:
+def _subject(predictor: Predictor | str | Path, device: Device) -> LoadedModel:
     if isinstance(predictor, Predictor):
-        return Subject(name="the predictor", predictor=predictor.to(pick_device(device)), view=view_of(predictor))
-    return as_subject(Path(predictor), load(predictor), device)
+        return LoadedModel(name="the predictor", predictor=predictor.to(pick_device(device)), view=view_of(predictor))
+    return as_model(Path(predictor), load(predictor), device)

@@ -25,7 +25,7 @@ from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
-from acvp.evaluation.run import Load, as_subject
+from acvp.loaded import Load, as_model
 from acvp.models import Predictor, fingerprint, require_fit
 from acvp.seeding import generator
 
@@ -102,7 +102,7 @@ def weights_asked(config: AgentTrainConfig, load: Load) -> str | None:
 
 def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     assert config.predictor is not None
-    subject = as_subject(config.predictor, load(config.predictor), config.device)
+    subject = as_model(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
         require_fit(str(config.predictor), subject.predictor, game)
     in_color = subject.view.name != GRAY_84.name

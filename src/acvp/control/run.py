@@ -14,8 +14,9 @@ import numpy as np
 
 from acvp.agents.observations import AGENT_SIZE
 from acvp.agents.play import HeldAction, averaged, best_constant, constant_label, limited, with_error
+from acvp.console import Stage, TextTable, number
 from acvp.control.config import ControlConfig
-from acvp.control.figures import control_figure, write_figure
+from acvp.control.figures import control_figure
 from acvp.control.predicted_play import (
     NoSight,
     Player,
@@ -30,11 +31,10 @@ from acvp.control.predicted_play import (
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from acvp.evaluation.models import Subject
-from acvp.evaluation.run import PLOTS_NAME, Load, Stage, as_subject, default_out
-from acvp.evaluation.tables import TextTable, number
+from acvp.figures import write_figure
+from acvp.loaded import Load, LoadedModel, as_model
 from acvp.models import fingerprint, require_fit
-from acvp.runs import ResultCache, write_results
+from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
 SEVERAL = Path("evaluation")
@@ -58,7 +58,7 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
     """Let the agent play by the frames of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
-    subjects = [as_subject(path, load(path), config.device) for path in config.runs]
+    subjects = [as_model(path, load(path), config.device) for path in config.runs]
     with ExitStack() as stack:
         games = [
             stack.enter_context(
@@ -85,7 +85,7 @@ def control_out(config: ControlConfig) -> Path:
     return default_out(config.runs) if config.runs[0].is_dir() else SEVERAL
 
 
-def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], game: Game) -> None:
+def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
     refuse_other_actions(config.agent, agent.about, game)
     for subject in subjects:
         require_fit(subject.name, subject.predictor, game)
@@ -133,7 +133,7 @@ class Measurements:
 
 
 def _measure(
-    config: ControlConfig, agent: PlayingAgent, subjects: Sequence[Subject], measurements: Measurements
+    config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], measurements: Measurements
 ) -> dict[str, Any]:
     game = measurements.games[0]
     emulator = Point(
@@ -174,7 +174,7 @@ def _constant(config: ControlConfig, measurements: Measurements) -> dict[str, An
 
 
 def _curve(
-    config: ControlConfig, agent: PlayingAgent, subject: Subject, measurements: Measurements
+    config: ControlConfig, agent: PlayingAgent, subject: LoadedModel, measurements: Measurements
 ) -> list[dict[str, Any]]:
     """Return the scores of a run for each depth."""
     weights = fingerprint(subject.predictor)

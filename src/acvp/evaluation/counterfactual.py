@@ -23,21 +23,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.bootstrap import Bootstrap, Tally
+from acvp.console import Progress, Stage
 from acvp.data.windows import Window
-from acvp.durable import make_folder, write_atomic
+from acvp.durable import write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.bootstrap import Bootstrap, Tally
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.definitions import frame_scale
-from acvp.evaluation.figures import accuracy_figure, example_picture, image
+from acvp.evaluation.figures import accuracy_figure, example_picture
 from acvp.evaluation.futures import Moment, Plans, every_action, moments, open_game, sampled_plans
-from acvp.evaluation.horizon import Progress, identity
-from acvp.evaluation.media import in_color
-from acvp.evaluation.metrics import as_pixels
-from acvp.evaluation.models import Subject, baselines, check_alike, to_pixels
-from acvp.evaluation.run import PLOTS_NAME, Load, Stage, default_out, few_episodes, numbers, open_runs, write_json
+from acvp.evaluation.run import few_episodes, open_runs
 from acvp.evaluation.windows import HeldOutPart, Place, choose_places
-from acvp.runs import ResultCache, unfinished_results
+from acvp.figures import in_color, write_figure
+from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
+from acvp.models.pixels import as_pixels, to_frames, to_pixels
+from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 Floats = NDArray[np.float64]
 EXAMPLES = 3
@@ -114,7 +114,7 @@ class Comparison:
 
 @torch.inference_mode()
 def measure_moments(
-    subjects: Sequence[Subject],
+    subjects: Sequence[LoadedModel],
     moments: Iterable[Moment | None],
     *,
     scale: float,
@@ -134,7 +134,7 @@ def measure_moments(
     return measured
 
 
-def _measure(subjects: Sequence[Subject], moment: Moment, scale: float) -> dict[str, Any]:
+def _measure(subjects: Sequence[LoadedModel], moment: Moment, scale: float) -> dict[str, Any]:
     groups, scores = same_futures(moment.futures), {}
     if not groups.any():
         return {"futures": 1}
@@ -155,17 +155,17 @@ def same_futures(futures: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.array([known.setdefault(future.tobytes(), len(known)) for future in futures])
 
 
-def distances(subject: Subject, moment: Moment) -> tuple[Floats, NDArray[np.uint8]]:
+def distances(subject: LoadedModel, moment: Moment) -> tuple[Floats, NDArray[np.uint8]]:
     """Return the squared error (P, P) of each plan's prediction to each true future, and the last predictions."""
     apart = np.zeros((len(moment.plans), len(moment.plans)))
     for step, predicted in enumerate(_predictions(subject, moment)):
         truth = as_pixels(moment.futures[:, step])  # (P, C, H, W)
         for plan, frame in enumerate(predicted):
             apart[plan] += (truth - frame).square().flatten(1).sum(1, dtype=torch.float64).numpy()
-    return apart, predicted.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    return apart, to_frames(predicted)
 
 
-def _predictions(subject: Subject, moment: Moment) -> Iterator[Tensor]:
+def _predictions(subject: LoadedModel, moment: Moment) -> Iterator[Tensor]:
     """Yield what each plan leads to, (P, C, H, W) in clamped pixel values, step by step."""
     plans, predictor = moment.plans, subject.predictor
     if plans.shape[1] == 1 and np.array_equal(plans[:, 0], np.arange(predictor.actions)):
@@ -211,21 +211,18 @@ def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) 
     out = config.out or default_out(config.runs)
     with unfinished_results(out / PARTS_NAME) as results:
         comparison, body = branch(subjects, part, config, stage("branching"), results)
-        make_folder(out / PLOTS_NAME)
-        figure = accuracy_figure(body)
-        for kind in ("png", "svg"):
-            write_atomic(out / PLOTS_NAME / f"counterfactual.{kind}", image(figure, kind))
+        write_figure(accuracy_figure(body), out / PLOTS_NAME, "counterfactual")
         for number, picture in enumerate(_examples(Branches(subjects, part, config), comparison.examples)):
             write_atomic(out / PLOTS_NAME / f"counterfactual-{number}.png", picture)
-        started -= results.earlier_seconds
-        write_json(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started)
+        earlier = results.earlier_seconds
+        write_results(out / COUNTERFACTUAL_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
 class Branches:
     """The moments of a configuration, with subjects and baselines to predict their futures."""
 
-    def __init__(self, subjects: Sequence[Subject], part: HeldOutPart, config: CounterfactualConfig) -> None:
+    def __init__(self, subjects: Sequence[LoadedModel], part: HeldOutPart, config: CounterfactualConfig) -> None:
         self.subjects, self.store, self.config = [*subjects, *baselines(subjects[0])], part.store, config
         self.view, self.context = subjects[0].view, max(subject.predictor.context for subject in self.subjects)
         window = Window(self.context, config.steps)
@@ -250,7 +247,7 @@ class Branches:
 
 
 def branch(
-    subjects: Sequence[Subject],
+    subjects: Sequence[LoadedModel],
     part: HeldOutPart,
     config: CounterfactualConfig,
     progress: Progress,

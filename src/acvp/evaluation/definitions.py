@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from acvp.models.pixels import WRONG_BY
+
 PSNR_CAP = 60.0
 """dB; about what rounding to whole pixel values alone costs, and what an exact frame gets."""
-WRONG_BY = 8
-"""Pixel values by which a pixel may be off where no palette says what is right."""
 COLOR_SCALE, GRAY_SCALE = 255.0, 128.0
 """What the paper divides pixel values by: §4 for color, appendix B for the gray network."""
 

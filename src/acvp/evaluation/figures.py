@@ -7,74 +7,37 @@ Figures of counterfactual futures: accuracy by action, and example states with a
 
 from __future__ import annotations
 
-import io
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
 from acvp.evaluation.definitions import METRICS
+from acvp.figures import (
+    INK,
+    LIGHT,
+    LINE,
+    RUN_COLORS,
+    Axes,
+    Figure,
+    canvas,
+    caption,
+    chart,
+    fitted,
+    font,
+    legend_below,
+    paste,
+    png,
+    style,
+)
 
-INK, FAINT, PAPER = (240, 240, 240), (150, 150, 150), (24, 26, 30)
-GIVEN, PREDICTED = (46, 158, 79), (222, 82, 20)
-"""Border while real frames are given (green), and once the predictor is on its own (orange)."""
-TEXT_SIZE, LINE = 14, 20
-"""Pixels; a line is even, so that enlarged pixels stay aligned with a video's chroma samples."""
-
-Picture = NDArray[np.uint8]  # (H, W, 3)
-Color = tuple[int, int, int]
-
-
-@cache
-def font(size: int = TEXT_SIZE) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return Pillow's own font."""
-    return ImageFont.load_default(size)
-
-
-def enlarge(picture: Picture, scale: int) -> Picture:
-    """Return a picture with every pixel as a square."""
-    return picture.repeat(scale, 0).repeat(scale, 1)
-
-
-def even_scale(height: int, wanted: int) -> int:
-    """Return the even number that enlarges a picture to about the wanted height, at least 2."""
-    return max(2, 2 * round(wanted / height / 2))
-
-
-def canvas(width: int, height: int, color: Color = PAPER) -> tuple[Image.Image, ImageDraw.ImageDraw]:
-    """Return an empty picture of even size, and what draws on it."""
-    image = Image.new("RGB", (width + width % 2, height + height % 2), color)
-    return image, ImageDraw.Draw(image)
-
-
-def fitted(text: str, width: int, size: int = TEXT_SIZE) -> str:
-    """Return a text cut to a width in pixels."""
-    if font(size).getlength(text) <= width:
-        return text
-    while text and font(size).getlength(f"{text}..") > width:
-        text = text[:-1]
-    return f"{text}.."
-
-
-RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: told apart by everyone
 BASELINE_LINES = ("--", ":")
-LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
-DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
-SIZE, CAPTION_WIDTH = (5.2, 4.3), 96
 
 
 def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
     """Return the figure of one metric of what evaluation.json holds."""
-    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
-    axes = figure.add_subplot()
+    figure, axes = chart(colors, METRICS[metric].title)
     baselines = body["baselines"]
     runs = [name for name in body["curves"] if name not in baselines]
     for name, curves in body["curves"].items():
@@ -102,17 +65,10 @@ def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str
 def _label(axes: Axes, metric: str, colors: dict[str, str]) -> None:
     definition = METRICS[metric]
     better = "" if definition.better == "neither" else f", {definition.better} is better"
-    axes.set_title(definition.title, color=colors["ink"], fontsize=11, loc="left")
     axes.set_xlabel("steps ahead (decisions)", color=colors["ink"])
     axes.set_ylabel(f"{definition.unit}{better}", color=colors["ink"])
     style(axes, colors)
     legend_below(axes, colors)
-
-
-def legend_below(axes: Axes, colors: dict[str, str], away: float = 0.2) -> None:
-    """Put the legend under the axes, where it hides no curve."""
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -away), "borderaxespad": 0.0}
-    axes.legend(fontsize=8, frameon=False, labelcolor=colors["ink"], ncols=2, **place)
 
 
 def _fit(axes: Axes, metric: str) -> None:
@@ -126,26 +82,6 @@ def _fit(axes: Axes, metric: str) -> None:
         axes.set_ylim(bottom=max(-1.0, axes.get_ylim()[0]), top=1.02)
 
 
-def style(axes: Axes, colors: dict[str, str]) -> None:
-    """Give axes the quiet look that all figures share."""
-    axes.set_facecolor(colors["paper"])
-    axes.tick_params(colors=colors["ink"], labelsize=9)
-    axes.grid(color=colors["faint"], alpha=0.25, linewidth=0.6)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(colors["faint"])
-
-
-def caption(figure: Figure, text: str, colors: dict[str, str]) -> None:
-    """Put a caption under a figure, and make room for it."""
-    lines = textwrap.wrap(text, CAPTION_WIDTH)
-    height = figure.get_size_inches()[1] + 0.14 * len(lines)
-    figure.set_size_inches(figure.get_size_inches()[0], height)
-    room = (0.14 * len(lines) + 0.02) / height
-    figure.text(0.02, 0.06 / height, "\n".join(lines), fontsize=7, color=colors["faint"], va="bottom", linespacing=1.25)
-    figure.tight_layout(rect=(0, room, 1, 1))
-
-
 def _caption(body: Mapping[str, Any], metric: str) -> str:
     below = " Drawn down to −1." if metric == "gain" else ""
     return (
@@ -153,20 +89,6 @@ def _caption(body: Mapping[str, Any], metric: str) -> str:
         f"{body['view']}, {body['windows']} windows of {body['episodes']} test episodes; bands: 95 %, bootstrap "
         "over episodes."
     )
-
-
-def image(figure: Figure, kind: str) -> bytes:
-    """Return a figure as the bytes of a png or svg file, the same bytes for the same figure."""
-    buffer = io.BytesIO()
-    with _repeatable():
-        figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
-    return buffer.getvalue()
-
-
-@contextmanager
-def _repeatable() -> Iterator[None]:
-    with matplotlib.rc_context({"svg.hashsalt": "acvp", "svg.fonttype": "path"}):
-        yield
 
 
 PANEL, GAP, SIDE, MOST = 168, 6, 120, 9
@@ -177,8 +99,7 @@ MANY = 8
 
 def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
     """Return bars of accuracy, over all futures and by action, with chance as a line across each group."""
-    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
-    axes = figure.add_subplot()
+    figure, axes = chart(colors, "Counterfactual accuracy")
     names = list(body["runs"])
     learned = [name for name in names if name not in body["baselines"]]
     width = 0.8 / len(names)
@@ -203,7 +124,6 @@ def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
 
 
 def _finish(axes: Axes, body: Mapping[str, Any], groups: int, colors: dict[str, str]) -> None:
-    axes.set_title("Counterfactual accuracy", color=colors["ink"], fontsize=11, loc="left")
     labels = ["all", *body["actions"]][:groups]
     axes.set_xticks(range(groups), labels, rotation=0 if groups < MANY else 60, fontsize=8)
     axes.set_ylabel("share of futures", color=colors["ink"])
@@ -234,7 +154,5 @@ def example_picture(rows: Mapping[str, NDArray[np.uint8]], labels: Sequence[str]
         top = LINE + GAP + row * down
         draw.text((GAP, top), fitted(name, SIDE - 2 * GAP), INK, font())
         for column in range(count):
-            drawing.paste(Image.fromarray(enlarge(frames[column], scale)), (SIDE + column * across, top))
-    buffer = io.BytesIO()
-    drawing.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+            paste(drawing, frames[column], scale, (SIDE + column * across, top))
+    return png(drawing)

@@ -18,18 +18,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp import __version__
+from acvp.bootstrap import Tally
+from acvp.console import Progress
+from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.bootstrap import Tally
-from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, as_pixels
-from acvp.evaluation.models import Subject
-from acvp.evaluation.objects import Positions
+from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values
 from acvp.evaluation.windows import Place, TrueWindows, batches, evenly
-from acvp.models import fingerprint
+from acvp.loaded import LoadedModel, identity
+from acvp.models.pixels import as_pixels
 from acvp.runs import ResultCache
 from acvp.seeding import generator
 
-Progress = Callable[[int, int], None]
 Rows = NDArray[np.int64]
 """(B,): of each window of a batch, the number of its episode among those of the batch."""
 Tallies = dict[str, dict[str, Tally]]
@@ -67,7 +66,7 @@ class Outlook:
 
 @torch.inference_mode()
 def look_ahead(
-    subjects: Sequence[Subject],
+    subjects: Sequence[LoadedModel],
     outlook: Outlook,
     metrics: FrameMetrics,
     progress: Progress = lambda done, total: None,
@@ -87,18 +86,12 @@ def look_ahead(
     return survey.tallies
 
 
-def identity(subjects: Sequence[Subject], store: EpisodeStore) -> dict[str, Any]:
-    """Return what decides every measurement of subjects on a store."""
-    weights = [[subject.name, fingerprint(subject.predictor), subject.device.type] for subject in subjects]
-    return {"version": __version__, "subjects": weights, "view": subjects[0].view.name, "data": store.digest}
-
-
 class _Survey:
     """Measures batch after batch into tallies."""
 
     def __init__(
         self,
-        subjects: Sequence[Subject],
+        subjects: Sequence[LoadedModel],
         outlook: Outlook,
         metrics: FrameMetrics,
         results: ResultCache | None,
@@ -180,7 +173,7 @@ class _Survey:
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
 
-    def _add(self, subject: Subject, step: int, rows: Rows, values: Values) -> None:
+    def _add(self, subject: LoadedModel, step: int, rows: Rows, values: Values) -> None:
         tallies = self._part[subject.name]
         for name, each in values.items():
             if name not in tallies:

@@ -14,7 +14,6 @@ Films of some windows: chosen and checked before the long work, shot and written
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,30 +22,37 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
+from acvp.console import Progress
+from acvp.data.objects import PATCH, Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Crop, EvaluateConfig, parse_crop, strip_steps
-from acvp.evaluation.figures import (
+from acvp.evaluation.windows import HeldOutPart, Place, TrueWindows, choose_places
+from acvp.figures import (
     FAINT,
+    GIF_HEIGHT,
     GIVEN,
     INK,
     LINE,
     PREDICTED,
+    VIDEO_HEIGHT,
+    Color,
     Picture,
     canvas,
-    enlarge,
+    difference,
     even_scale,
     fitted,
     font,
+    in_color,
+    paste,
+    png,
+    side_by_side,
 )
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.models import Subject, check_alike
-from acvp.evaluation.objects import PATCH, Positions, find_positions
-from acvp.evaluation.windows import HeldOutPart, Place, TrueWindows, choose_places
+from acvp.loaded import LoadedModel, check_alike
+from acvp.models.pixels import to_frames
 from acvp.video import encode_gif, encode_mp4, require_encoder
 
 Pictures = NDArray[np.uint8]  # (n, H, W, 3)
@@ -88,7 +94,7 @@ class Film:
 
 @torch.inference_mode()
 def shoot(
-    subjects: Sequence[Subject],
+    subjects: Sequence[LoadedModel],
     store: EpisodeStore,
     place: Place,
     *,
@@ -101,7 +107,7 @@ def shoot(
     window = TrueWindows(store, [place], view)
     truth, actions = window.frames(0, length), window.actions(0, length - 1)
     predictions = {
-        subject.name: np.concatenate([_picture(p) for p in subject.look_ahead(truth[:, :context], actions)])
+        subject.name: np.concatenate([to_frames(p) for p in subject.look_ahead(truth[:, :context], actions)])
         for subject in subjects
     }
     where = None if positions is None else positions[place.episode][place.start : place.start + length]
@@ -113,17 +119,6 @@ def shoot(
         context=context,
         boxes=_boxes(where, length, truth.shape[2:4], store.info.frame_shape[:2]),
     )
-
-
-def in_color(frames: Pictures) -> Pictures:
-    """Return frames (n, H, W, C) with three channels."""
-    return np.repeat(frames, 3, -1) if frames.shape[-1] == 1 else frames
-
-
-def _picture(pixels: torch.Tensor) -> Pictures:
-    """Return predictions (1, C, H, W) as uint8 (1, H, W, C)."""
-    picture: Pictures = pixels.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-    return picture
 
 
 def _boxes(
@@ -140,11 +135,6 @@ def _boxes(
     return tuple(boxes)
 
 
-HEIGHT, GIF_HEIGHT = 336, 168
-"""Of a frame in a video, about, in pixels."""
-BORDER, GAP = 4, 8
-
-
 def pictures(film: Film, scale: int) -> Iterator[Picture]:
     """Yield the pictures of a video, from the first given frame on."""
     for number in range(len(film.truth)):
@@ -153,28 +143,16 @@ def pictures(film: Film, scale: int) -> Iterator[Picture]:
 
 def _compose(film: Film, step: int, scale: int) -> Picture:
     """Draw one moment; steps up to 0 are given frames."""
-    truth = film.frame(step)
-    height, width = (side * scale for side in truth.shape[:2])
-    across, down = width + 2 * BORDER + GAP, LINE
-    columns = 1 + 2 * len(film.predictions)
-    image, draw = canvas(columns * across + GAP, 3 * LINE + height + 2 * BORDER)
-    draw.text((GAP, down // 2 - 8), _told(film, step), INK, font())
-    for column, (name, picture, border) in enumerate(_panels(film, step, truth)):
-        left, top = GAP + column * across, 2 * LINE
-        draw.text((left, LINE + 2), fitted(name, across - GAP), INK, font())
-        draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + height + 2 * BORDER - 1), border)
-        image.paste(Image.fromarray(enlarge(picture, scale)), (left + BORDER, top + BORDER))
-    return np.asarray(image)
+    return side_by_side(list(_panels(film, step, film.frame(step))), _told(film, step), scale)
 
 
-def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Picture, tuple[int, int, int]]]:
+def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Picture, Color]]:
     yield "truth", truth, FAINT
     border = GIVEN if step <= 0 else PREDICTED
     for name, frames in film.predictions.items():
         shown = truth if step <= 0 else frames[step - 1]
         yield name, shown, border
-        apart = np.abs(shown.astype(np.int16) - truth)
-        yield "difference x 2", np.minimum(2 * apart, 255).astype(np.uint8), border
+        yield "difference x 2", difference(shown, truth), border
 
 
 def _told(film: Film, step: int) -> str:
@@ -194,7 +172,7 @@ def check_format(name: str) -> None:
 
 def mp4(film: Film) -> bytes:
     """Return a film as an H.264 video that browsers and phones play."""
-    return encode_mp4(pictures(film, even_scale(film.truth.shape[1], HEIGHT)))
+    return encode_mp4(pictures(film, even_scale(film.truth.shape[1], VIDEO_HEIGHT)))
 
 
 def gif(film: Film) -> bytes:
@@ -231,12 +209,12 @@ def strip(film: Film, steps: Sequence[int]) -> bytes:
         box = film.box(step)
         for column, name in enumerate(names):
             left = SIDE + column * across
-            image.paste(Image.fromarray(enlarge(_frame(film, name, step), scale)), (left, top))
+            paste(image, _frame(film, name, step), scale, (left, top))
             if box is not None:
                 edges = [edge * scale + shift for edge, shift in zip(box, (left, top) * 2, strict=True)]
                 draw.rectangle(edges, outline=WHITE)
         top, before = top + down, step
-    return _png(image)
+    return png(image)
 
 
 def check_crop(crop: Crop, height: int, width: int) -> None:
@@ -262,18 +240,12 @@ def crop_strip(film: Film, steps: Sequence[int], crop: Crop) -> bytes:
         for row, name in enumerate(names):
             frame = _frame(film, name, step)
             part = frame[crop.row : crop.row + crop.height, crop.column : crop.column + crop.width]
-            image.paste(Image.fromarray(enlarge(part, scale)), (left, 2 * LINE + row * down))
-    return _png(image)
+            paste(image, part, scale, (left, 2 * LINE + row * down))
+    return png(image)
 
 
 def _frame(film: Film, name: str, step: int) -> Picture:
     return film.frame(step) if name == TRUTH else film.predictions[name][step - 1]
-
-
-def _png(image: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
 
 
 VIDEOS_NAME, STRIPS_NAME = "videos", "strips"
@@ -282,7 +254,7 @@ VIDEOS_NAME, STRIPS_NAME = "videos", "strips"
 class Studio:
     """Makes the videos and strips of an evaluation; refuses early what it could not make later."""
 
-    def __init__(self, subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig) -> None:
+    def __init__(self, subjects: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig) -> None:
         check_alike(subjects, part.store)
         self.subjects, self.store, self.config = subjects, part.store, config
         self.window = Window(max(subject.predictor.context for subject in subjects), config.film_steps)

@@ -22,9 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.objects import Frame, ObjectFinder, Target
 from acvp.data.palette import Palette
-from acvp.evaluation.definitions import PSNR_CAP, WRONG_BY, frame_scale
-from acvp.evaluation.objects import Frame, ObjectFinder, Target
+from acvp.evaluation.definitions import PSNR_CAP, frame_scale
+from acvp.models.pixels import WrongPixels, as_pixels
 
 SIGMA, SIDE, RANGE = 1.5, 11, 255.0
 C1, C2 = (0.01 * RANGE) ** 2, (0.03 * RANGE) ** 2
@@ -71,36 +72,6 @@ class Ssim:
         for plane, out in zip(planes, blurred, strict=True):
             cv2.GaussianBlur(plane, (self._side, self._side), SIGMA, dst=out, borderType=cv2.BORDER_REFLECT_101)
         return torch.from_numpy(blurred).view(frames.shape)
-
-
-class WrongPixels:
-    """Counts wrong pixels of frames; without a palette a pixel is wrong if it is off by more than WRONG_BY."""
-
-    def __init__(self, palette: Palette | None) -> None:
-        self._colors = None if palette is None else torch.from_numpy(palette.astype("float32"))  # (K, C)
-        self._near = 0.0 if self._colors is None else float(_least_distance(self._colors)) / 2
-
-    def count(self, predicted: Tensor, truth: Tensor) -> Tensor:
-        """Return the number (B,) of wrong pixels in predictions (B, C, H, W)."""
-        if self._colors is None:
-            return ((predicted.round() - truth).abs() > WRONG_BY).any(1).flatten(1).sum(1)
-        off = (predicted - truth).square().sum(1)  # (B, H, W)
-        # A pixel closer to its true color than half the least distance between two colors cannot be wrong.
-        doubtful = off >= self._near**2
-        return torch.stack([self._wrong(p, t, d) for p, t, d in zip(predicted, truth, doubtful, strict=True)])
-
-    def _wrong(self, predicted: Tensor, truth: Tensor, doubtful: Tensor) -> Tensor:
-        """Return how many of the doubtful pixels (H, W) of a frame (C, H, W) are wrong."""
-        assert self._colors is not None
-        pixels, wanted = predicted[:, doubtful].T, truth[:, doubtful].T  # (N, C) each
-        distance = self._colors.square().sum(1) - 2 * pixels @ self._colors.T  # (N, K), less what all have in common
-        return (self._colors[distance.argmin(1)] != wanted).any(1).sum()
-
-
-def _least_distance(colors: Tensor) -> Tensor:
-    """Return the distance between the two closest of colors (K, C); of a single color, a large one."""
-    apart = torch.cdist(colors, colors) + torch.eye(len(colors)) * 1e3
-    return apart.min()
 
 
 Values = dict[str, NDArray[np.float64]]
@@ -170,11 +141,6 @@ class FrameMetrics:
             for frame, target in zip(frames, targets, strict=True)
         ]
         return np.array(found, np.float64)
-
-
-def as_pixels(frames: NDArray[np.uint8]) -> Tensor:
-    """Return uint8 frames (B, H, W, C) as floats (B, C, H, W) of the same values."""
-    return torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2))).float()
 
 
 def _sum(values: Tensor) -> NDArray[np.float64]:

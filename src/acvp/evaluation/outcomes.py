@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from acvp.console import Progress
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.horizon import Progress
-from acvp.evaluation.models import Subject
 from acvp.evaluation.windows import Place, TrueWindows, batches
+from acvp.loaded import LoadedModel
 from acvp.models.heads import REWARD_CLASSES, reward_class
 from acvp.seeding import generator
 
@@ -28,13 +28,13 @@ BINS = 10
 Floats = NDArray[np.float64]
 
 
-def predicts_outcomes(subject: Subject) -> bool:
+def predicts_outcomes(subject: LoadedModel) -> bool:
     """Return whether a subject predicts rewards and terminations."""
     return bool(getattr(subject.predictor.config, "predict_rewards", False))
 
 
 def measure_outcomes(
-    subject: Subject, store: EpisodeStore, *, count: int, seed: int, batch_size: int, progress: Progress
+    subject: LoadedModel, store: EpisodeStore, *, count: int, seed: int, batch_size: int, progress: Progress
 ) -> dict[str, Any]:
     """Return balanced accuracy and calibration of a subject's reward and termination heads at up to `count` steps.
 
@@ -132,7 +132,7 @@ def _truth(store: EpisodeStore, place: Place, context: int) -> tuple[int, bool]:
 
 
 @torch.inference_mode()
-def _foretold(subject: Subject, store: EpisodeStore, places: Sequence[Place]) -> tuple[Floats, Floats]:
+def _foretold(subject: LoadedModel, store: EpisodeStore, places: Sequence[Place]) -> tuple[Floats, Floats]:
     """Return probabilities of the reward's signs (B, 3) and of the end (B,)."""
     context, predictor = subject.predictor.context, subject.predictor
     truth = TrueWindows(store, places, subject.view)

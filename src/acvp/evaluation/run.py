@@ -7,10 +7,8 @@ From tallies to what is published: curves with bands, numbers of steps, and the 
 
 from __future__ import annotations
 
-import json
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,24 +17,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
+from acvp.console import Progress, Stage
+from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.views import get_view
 from acvp.data.windows import Window
-from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
 from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.definitions import METRICS, TOTALS, formula, frame_scale
-from acvp.evaluation.figures import curve_figure, image
-from acvp.evaluation.horizon import Outlook, Progress, Tallies, identity, look_ahead
+from acvp.evaluation.figures import curve_figure
+from acvp.evaluation.horizon import Outlook, Tallies, look_ahead
 from acvp.evaluation.media import Studio
 from acvp.evaluation.metrics import FrameMetrics
-from acvp.evaluation.models import COPY_LAST, Subject, baselines, check_alike, refuse_unknown_split, training_of
-from acvp.evaluation.objects import ObjectFinder, Positions, find_positions
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part
-from acvp.models import Predictor, pick_device
-from acvp.runs import ResultCache, provenance, unfinished_results
+from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part, refuse_unknown_split, training_of
+from acvp.figures import write_figure
+from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
+from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10
 """Below this many episodes a percentile bootstrap's bands are too narrow, and the result says so."""
@@ -135,16 +132,11 @@ def _plain(curves: Curves) -> dict[str, Any]:
     }
 
 
-def numbers(values: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers for JSON, which has no NaN."""
-    return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values]
-
-
 OBJECT_METRICS = "object_distance, object_kept, object_found"
 
 
 def evaluate(
-    subjects: Sequence[Subject],
+    subjects: Sequence[LoadedModel],
     part: HeldOutPart,
     config: EvaluateConfig,
     progress: Progress = lambda done, total: None,
@@ -173,7 +165,7 @@ def evaluate(
     return summarize(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
-def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
+def frame_metrics(subject: LoadedModel, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
     """Return the metrics for a subject's view; colors are held to the palette where the view keeps them."""
     view, shape = subject.view, part.store.info.frame_shape
     finder = None
@@ -183,12 +175,12 @@ def frame_metrics(subject: Subject, part: HeldOutPart, positions: Positions | No
     return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder)
 
 
-def leading_metric(subjects: Sequence[Subject]) -> str:
+def leading_metric(subjects: Sequence[LoadedModel]) -> str:
     """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
     return "wrong_pixels" if any(subject.predictor.names_colors for subject in subjects) else "error"
 
 
-def _keeps_colors(subject: Subject) -> bool:
+def _keeps_colors(subject: LoadedModel) -> bool:
     return not subject.view.gray and subject.view.size is None
 
 
@@ -202,7 +194,7 @@ def _positions(
         return None, {OBJECT_METRICS: str(error)}
 
 
-def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: EvaluateConfig) -> dict[str, Any]:
+def _facts(subject: LoadedModel, part: HeldOutPart, outlook: Outlook, config: EvaluateConfig) -> dict[str, Any]:
     store, places = part.store, outlook.places
     episodes = len({place.episode for place in places})
     return {
@@ -227,11 +219,7 @@ def _facts(subject: Subject, part: HeldOutPart, outlook: Outlook, config: Evalua
     }
 
 
-EVALUATION_NAME, PARTS_NAME, PLOTS_NAME = "evaluation.json", "evaluation.jsonl", "plots"
-
-Load = Callable[[Path], Predictor]
-Stage = Callable[[str], Progress]
-"""Begins a stage with a name and returns what to tell its progress."""
+EVALUATION_NAME, PARTS_NAME = "evaluation.json", "evaluation.jsonl"
 
 
 def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
@@ -245,13 +233,13 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
         outcomes = _outcomes(subjects, part, config, results, stage)
         body = evaluation.to_dict() | {"outcomes": outcomes, "films": studio.write(out, stage("filming"))}
         write_plots(body, out / PLOTS_NAME, stage("drawing"))
-        started -= results.earlier_seconds
-        write_json(out / EVALUATION_NAME, body, seed=config.seed, started=started)
+        earlier = results.earlier_seconds
+        write_results(out / EVALUATION_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
 def _outcomes(
-    subjects: Sequence[Subject], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
+    subjects: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
 ) -> dict[str, Any]:
     """Return how well rewards and terminations are predicted, by the subjects that predict them and data that has."""
     options = {"count": config.most_reward_steps, "seed": config.seed, "batch_size": config.batch_size}
@@ -267,43 +255,18 @@ def _outcomes(
 
 def open_runs(
     runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
-) -> tuple[list[Subject], HeldOutPart]:
+) -> tuple[list[LoadedModel], HeldOutPart]:
     """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
     store = EpisodeStore(data)
-    subjects = [as_subject(path, load(path), device) for path in runs]
+    subjects = [as_model(path, load(path), device) for path in runs]
     trained = [training_of(path) for path in runs]
     for subject, each in zip(subjects, trained, strict=True):
         refuse_unknown_split(subject, each, store)
     return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore(trained_on))
 
 
-def as_subject(path: Path, predictor: Predictor, device: Device) -> Subject:
-    """Return a loaded predictor under its folder's name."""
-    if predictor.about is None:
-        raise UserError(f"{path}: this predictor does not say of what game and view it is; train it with acvp train")
-    resolved = path.resolve()
-    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
-    return Subject(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
-
-
-def default_out(runs: Sequence[Path]) -> Path:
-    """Return where results go: into the run, or into a folder of their own if there are several."""
-    return runs[0] if len(runs) == 1 else Path("evaluation")
-
-
 def write_plots(body: Mapping[str, Any], folder: Path, progress: Progress) -> None:
     """Write a PNG and an SVG of every metric."""
-    make_folder(folder)
     for done, metric in enumerate(body["metrics"]):
         progress(done, len(body["metrics"]))
-        figure = curve_figure(body, metric)
-        for kind in ("png", "svg"):
-            write_atomic(folder / f"{metric}.{kind}", image(figure, kind))
-
-
-def write_json(path: Path, body: dict[str, Any], *, seed: int, started: float) -> None:
-    """Write results with their provenance; `started` is from time.monotonic."""
-    make_folder(path.parent)
-    origin = provenance() | {"seed": seed, "seconds": round(time.monotonic() - started, 1)}
-    text = json.dumps({"provenance": origin} | body, indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomic(path, text.encode() + b"\n")
+        write_figure(curve_figure(body, metric), folder, metric)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from acvp.console import TextTable, banded, number
 
 STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
 """Of the horizon, those that tables show."""
@@ -15,15 +16,6 @@ AT_STEPS = ("error", "gain")
 OUTCOMES = {"reward": "reward", "end": "termination"}
 """What is predicted besides frames: its key in evaluation.json, and what tables call it."""
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A title, column heads and rows of text."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> list[TextTable]:
@@ -96,19 +88,3 @@ def _at_the_end(body: Mapping[str, Any], bands: bool) -> TextTable:
 
 def _row(curves: Mapping[str, Any], names: Sequence[str], metric: str, index: int, bands: bool) -> list[str]:
     return [banded(curves[name][metric], index, bands) if metric in curves[name] else "–" for name in names]
-
-
-def banded(curve: Mapping[str, Sequence[float | None]], index: int, bands: bool = True) -> str:
-    """Return a number of a curve with its band, such as 12.3 [11, 14]."""
-    mean, low, high = (curve[part][index] for part in ("mean", "low", "high"))
-    if mean is None:
-        return "–"
-    band = "" if not bands or low is None or high is None else f" [{number(low)}, {number(high)}]"
-    return number(mean) + band
-
-
-def number(value: float) -> str:
-    """Return a number with three figures."""
-    if value == 0 or abs(value) >= 1e-4:
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return f"{value:.1e}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import View
 from acvp.data.windows import Window
 from acvp.errors import UserError
+from acvp.loaded import LoadedModel
+from acvp.runs import RunFolder
 from acvp.seeding import generator
 
 
@@ -74,6 +77,28 @@ def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOu
         refuse_leaks(trained_on, store)
         how = f"none of them is in the training store {trained_on.path}"
     return HeldOutPart(store=store, how=f"all {len(store)} episodes of a store that no run was trained on ({how})")
+
+
+def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: EpisodeStore) -> None:
+    """Refuse a bare predictor on the store it was trained on: nothing says which episodes it has not seen."""
+    about = model.predictor.about
+    if trained is None and about is not None and store.digest[:16] in about.data:
+        raise UserError(
+            f"{model.name} was trained on {store.path} and does not say which episodes were held out: name its run's "
+            "folder, or pass another store as --data"
+        )
+
+
+def training_of(path: Path) -> Trained | None:
+    """Return what the run that a folder is, or is part of, says about its training data; None for a bare predictor."""
+    own = path.resolve()
+    run = next((each for each in (own, *own.parents[:2]) if (each / "checkpoints").is_dir()), None)
+    if run is None:
+        return None
+    config = RunFolder(run).read_config()
+    if not {"store", "held_out"} <= config.keys():
+        raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
+    return Trained(digest=config["store"], held_out=tuple(config["held_out"]))
 
 
 def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[Place]:

@@ -10,11 +10,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from acvp.errors import UserError
-from acvp.evaluation.figures import FAINT, INK, LINE, PREDICTED, Picture, canvas, enlarge, even_scale, font
-from acvp.evaluation.media import BORDER, GAP, GIF_HEIGHT, HEIGHT, in_color
+from acvp.figures import (
+    FAINT,
+    GIF_HEIGHT,
+    PREDICTED,
+    VIDEO_HEIGHT,
+    Picture,
+    difference,
+    even_scale,
+    in_color,
+    side_by_side,
+)
 from acvp.play.imagined import Seen
 from acvp.video import FPS, encode_gif, encode_mp4
 
@@ -22,7 +30,7 @@ LONGEST = 30 * FPS
 """Decisions that a clip holds at most: half a minute."""
 
 FORMATS: dict[str, tuple[Callable[[Iterable[Picture]], bytes], int]] = {
-    "mp4": (encode_mp4, HEIGHT),
+    "mp4": (encode_mp4, VIDEO_HEIGHT),
     "gif": (encode_gif, GIF_HEIGHT),
 }
 """What encodes a format, and about how high a frame is in it."""
@@ -70,26 +78,12 @@ class Clip:
         for shot in self._shots:
             dream = self._unpack(shot.dream)
             if alone or shot.real is None:
-                yield _compose([("dream", dream)], shot.caption, scale)
+                yield side_by_side([("dream", dream, PREDICTED)], shot.caption, scale)
                 continue
             real = self._unpack(shot.real)
-            apart = np.minimum(2 * np.abs(dream.astype(np.int16) - real), 255).astype(np.uint8)
-            yield _compose([("real", real), ("dream", dream), ("difference x 2", apart)], shot.caption, scale)
+            panels = [("real", real, FAINT), ("dream", dream, PREDICTED)]
+            panels.append(("difference x 2", difference(dream, real), PREDICTED))
+            yield side_by_side(panels, shot.caption, scale)
 
     def _unpack(self, packed: bytes) -> Picture:
         return in_color(np.frombuffer(zlib.decompress(packed), np.uint8).reshape(self._shape))
-
-
-def _compose(panels: list[tuple[str, Picture]], caption: str, scale: int) -> Picture:
-    """Draw panels (h, w, 3) beside each other, with names above and a caption on top."""
-    height, width = (side * scale for side in panels[0][1].shape[:2])
-    across = width + 2 * BORDER + GAP
-    image, draw = canvas(len(panels) * across + GAP, 3 * LINE + height + 2 * BORDER)
-    draw.text((GAP, 2), caption, INK, font())
-    for column, (name, picture) in enumerate(panels):
-        left, top = GAP + column * across, 2 * LINE
-        draw.text((left, LINE + 2), name, INK, font())
-        border = FAINT if name == "real" else PREDICTED
-        draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + height + 2 * BORDER - 1), border)
-        image.paste(Image.fromarray(enlarge(picture, scale)), (left + BORDER, top + BORDER))
-    return np.asarray(image)

@@ -14,7 +14,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from acvp.evaluation.models import COPY_LAST, Subject, baselines
+from acvp.loaded import COPY_LAST, LoadedModel, baselines
 from acvp.models import About, Predictor, require_fit
 from acvp.models.fit import GameLike
 from acvp.models.load import load, packaged
@@ -35,12 +35,12 @@ class Cast:
         if not loaders:
             raise UserError("no predictor to play: name one with --run or --pretrained")
         self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
-        self._loaded: dict[str, Subject] = {}
+        self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
         self.first = next(iter(loaders))
         self.names = (*(name for name in loaders if name != COPY_LAST), COPY_LAST)
 
-    def get(self, name: str) -> Subject:
+    def get(self, name: str) -> LoadedModel:
         """Return a predictor under its name; UserError says why it cannot be played."""
         if name not in self.names:
             raise UserError(f"no predictor is called {name[:80]!r}; there are {', '.join(self.names)}")
@@ -49,14 +49,14 @@ class Cast:
                 self._loaded[name] = self._copy_last() if name == COPY_LAST else self._load(name)
             return self._loaded[name]
 
-    def _load(self, name: str) -> Subject:
+    def _load(self, name: str) -> LoadedModel:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not say of what game it is; train it with acvp train")
         predictor.sample(self._temperature, self._seed)
-        return Subject(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
+        return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
-    def _copy_last(self) -> Subject:
+    def _copy_last(self) -> LoadedModel:
         like = self._loaded.get(self.first) or self._load(self.first)
         copy_last = next(each for each in baselines(like) if each.name == COPY_LAST)
         copy_last.predictor.about = like.predictor.about
@@ -77,7 +77,7 @@ def gather(runs: Sequence[Path], pretrained: Sequence[str], *, temperature: floa
     return Cast(loaders, temperature=temperature, seed=seed)
 
 
-def about(subject: Subject) -> About:
+def about(subject: LoadedModel) -> About:
     """Return what a predictor of a cast says about itself."""
     assert subject.predictor.about is not None, subject.name
     return subject.predictor.about
@@ -121,7 +121,7 @@ class Stage:
         return RecordedWorld(self.store, position, int(draw.integers(context - 1, self.store.entries[position].frames)))
 
 
-def open_stage(subject: Subject, store: EpisodeStore | None, now: Stage | None = None) -> Stage:
+def open_stage(subject: LoadedModel, store: EpisodeStore | None, now: Stage | None = None) -> Stage:
     """Return the game and the store that a predictor can be played with; UserError where there is neither.
 
     The game is the one on stage now where that is the predictor's.
@@ -152,7 +152,7 @@ def open_stage(subject: Subject, store: EpisodeStore | None, now: Stage | None =
     )  # fmt: skip
 
 
-def _game(subject: Subject) -> tuple[Game | None, str | None]:
+def _game(subject: LoadedModel) -> tuple[Game | None, str | None]:
     """Return the predictor's game, or None and why not."""
     try:
         return make_game(about(subject).env_id), None

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
 from acvp.play.worlds import Frame
 
@@ -45,7 +45,7 @@ class Dream:
 class Dreamer:
     """Dreams with one predictor."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: LoadedModel) -> None:
         self.subject, self.predictor = subject, subject.predictor
 
     def look(self, frame: Frame) -> Seen:

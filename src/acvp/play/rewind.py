@@ -17,9 +17,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.evaluation.definitions import WRONG_BY
-from acvp.evaluation.models import Subject
-from acvp.evaluation.objects import ObjectFinder
+from acvp.data.objects import ObjectFinder
+from acvp.loaded import LoadedModel
+from acvp.models.pixels import WrongPixels
 from acvp.play.imagined import Dream, Seen
 from acvp.play.worlds import Frame
 
@@ -29,7 +29,7 @@ class Reading:
     """What the meters show."""
 
     wrong: int
-    """Pixels off by more than WRONG_BY of 255 in any channel."""
+    """Wrong pixels, as without a palette: off by more than 8 of 255 in any channel."""
     pixels: int
     """Pixels of a frame."""
     error: float
@@ -41,15 +41,16 @@ class Reading:
 class Meters:
     """Compares dreams of one predictor with the truth."""
 
-    def __init__(self, subject: Subject, recorded: tuple[int, int]) -> None:
+    def __init__(self, subject: LoadedModel, recorded: tuple[int, int]) -> None:
         """``recorded`` is the (height, width) of the game's own frames."""
+        self._wrong = WrongPixels(None)
         self._finder = ObjectFinder(recorded, subject.predictor.normalizer.mean.numpy(force=True))
 
     def read(self, dream: Seen, truth: Seen, position: tuple[float, float] | None) -> Reading:
         """Return how a dreamed frame (h, w, C) compares with the true one, whose object is at a recorded position."""
         apart = np.abs(dream.astype(np.int16) - truth)
         return Reading(
-            wrong=int((apart > WRONG_BY).any(-1).sum()),
+            wrong=self._wrong.count_in_frame(dream, truth),
             pixels=apart.shape[0] * apart.shape[1],
             error=float(np.square(apart.astype(np.int32)).mean()),
             found=self._found(dream, truth, position),

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.evaluation.media import in_color
-from acvp.evaluation.models import Subject
+from acvp.figures import in_color
+from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
 from acvp.play.context import Cast, Stage, open_stage
@@ -202,7 +202,7 @@ class Session:
 
     # How it works.
 
-    def _enter(self, subject: Subject, stage: Stage) -> None:
+    def _enter(self, subject: LoadedModel, stage: Stage) -> None:
         self.stage, self.dreamer = stage, Dreamer(subject)
         self._meters = Meters(subject, stage.frame_shape[:2])
         self._held, self._tapped = 0, None

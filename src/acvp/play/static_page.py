@@ -26,7 +26,7 @@ from acvp.data.policies import sticky_random_policy
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.models import Subject
+from acvp.loaded import LoadedModel
 from acvp.play.config import PredictorExportConfig
 from acvp.play.context import DEFAULT, Cast, Stage, about, gather, open_stage
 from acvp.play.onnx import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
@@ -114,7 +114,7 @@ def _export(config: PredictorExportConfig, onnx: Path | None, web: Path | None) 
     return told
 
 
-def _page(subject: Subject, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
+def _page(subject: LoadedModel, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
     """Return the page and what it needs beside graphs and runtime."""
     frames = start_frames(subject, config)
     described = describe(subject, graphs) | {"starts": len(frames)}
@@ -122,7 +122,7 @@ def _page(subject: Subject, graphs: Graphs, config: PredictorExportConfig) -> di
     return starts | static_page()
 
 
-def describe(subject: Subject, graphs: Graphs) -> dict[str, Any]:
+def describe(subject: LoadedModel, graphs: Graphs) -> dict[str, Any]:
     """Return what a user of the graphs must know."""
     predictor = subject.predictor
     return {
@@ -144,7 +144,7 @@ def static_page() -> dict[str, bytes]:
     return page
 
 
-def start_frames(subject: Subject, config: PredictorExportConfig) -> Frames:
+def start_frames(subject: LoadedModel, config: PredictorExportConfig) -> Frames:
     """Return (S, T, h, w, C): frames to start from, out of a store or of games played a little."""
     store = None if config.data is None else EpisodeStore(config.data)
     stage = open_stage(subject, store)

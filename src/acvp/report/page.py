@@ -12,25 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from acvp.analysis.figures import analysis_tables, controlled_figure, similarity_figure
+from acvp.console import number
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.figures import (
-    DARK,
-    LIGHT,
-    RUN_COLORS,
-    SIZE,
-    accuracy_figure,
-    caption,
-    curve_figure,
-    image,
-    legend_below,
-    style,
-)
-from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, number, ordered_metrics
+from acvp.evaluation.figures import accuracy_figure, curve_figure
+from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, ordered_metrics
+from acvp.figures import DARK, LIGHT, RUN_COLORS, Axes, Figure, caption, chart, image, legend_below, style
 from acvp.report import markup
 from acvp.report.sources import Analysis, ReportConfig, RunSource, Sources, read_media, read_sources
 
@@ -40,13 +28,11 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
     measured = [line for line in metrics if line.get("kind") == "held-out"]
     if not measured:
         return None
-    figure = Figure(figsize=SIZE, facecolor=colors["paper"])
-    axes = figure.add_subplot()
+    figure, axes = chart(colors, "Held-out error during training")
     for i, horizon in enumerate(measured[-1]["error"]):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         _draw(axes, measured, "error", horizon, color, "-", f"{horizon} steps ahead")
         _draw(axes, measured, "copy_last", horizon, color, ":", None)
-    axes.set_title("Held-out error during training", color=colors["ink"], fontsize=11, loc="left")
     axes.set_xlabel("updates", color=colors["ink"])
     axes.set_ylabel("squared error, sum over a frame", color=colors["ink"])
     axes.set_ylim(bottom=0)

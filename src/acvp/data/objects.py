@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place
 
 PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
 """Of the frame's longer side: half the patch's side, how far off an object may be before it is lost, search radius."""
@@ -32,13 +31,16 @@ Positions = dict[int, NDArray[np.float64]]
 
 def find_positions(
     store: EpisodeStore,
-    places: Iterable[Place],
+    windows: Iterable[tuple[int, int]],
     length: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Positions:
-    """Play the episodes of the places again and return where the object was; UserError says why that cannot be."""
+    """Replay the episodes of windows of some length, (episode, first frame) each, and return where the object was.
+
+    Raises UserError where the episodes cannot be replayed or the game does not report the position.
+    """
     last: dict[int, int] = {}
-    for episode, start in places:
+    for episode, start in windows:
         last[episode] = max(last.get(episode, 0), start + length)
     found: Positions = {}
     with replay_game(store) as game:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.evaluation.bootstrap import Bootstrap, Tally
+from acvp.bootstrap import Bootstrap, Tally
 
 
 def filled(values: list[list[float]]) -> Tally:

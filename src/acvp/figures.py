@@ -1,0 +1,192 @@
+"""Drawing that every package shares: the one look of charts, and frames enlarged without blur with text around them.
+
+Charts are matplotlib figures, pictures are arrays (H, W, 3). Pixels are enlarged by an even number and placed on even
+coordinates, so that every chroma sample of a 4:2:0 video, which all players take, belongs to one pixel of the game:
+one-pixel sprites keep their color.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes as Axes
+from matplotlib.figure import Figure as Figure
+from matplotlib.font_manager import findfont
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from acvp.durable import make_folder, write_atomic
+
+# --- Charts -----------------------------------------------------------------------------------------------------------
+
+Colors = dict[str, str]
+RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's: also color-blind readers can distinguish them."""
+LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
+DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
+SIZE, CAPTION_WIDTH = (5.2, 4.3), 96
+"""Inches of a chart, and characters of a line of its caption."""
+
+
+def chart(colors: Colors, title: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    """Return an empty figure and its only axes."""
+    figure = Figure(figsize=size, facecolor=colors["paper"])
+    axes = figure.add_subplot()
+    axes.set_title(title, color=colors["ink"], fontsize=11, loc="left")
+    return figure, axes
+
+
+def style(axes: Axes, colors: Colors) -> None:
+    """Give axes the quiet look that all charts share."""
+    axes.set_facecolor(colors["paper"])
+    axes.tick_params(colors=colors["ink"], labelsize=9)
+    axes.grid(color=colors["faint"], alpha=0.25, linewidth=0.6)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(colors["faint"])
+
+
+def legend_below(axes: Axes, colors: Colors, away: float = 0.2, *, columns: int = 2, size: float = 8) -> None:
+    """Put the legend under the axes, where it hides no curve."""
+    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -away), "borderaxespad": 0.0}
+    axes.legend(fontsize=size, frameon=False, labelcolor=colors["ink"], ncols=columns, **where)
+
+
+def caption(figure: Figure, text: str, colors: Colors) -> None:
+    """Put a caption under a figure, and make room for it."""
+    lines = textwrap.wrap(text, CAPTION_WIDTH)
+    height = figure.get_size_inches()[1] + 0.14 * len(lines)
+    figure.set_size_inches(figure.get_size_inches()[0], height)
+    room = (0.14 * len(lines) + 0.02) / height
+    figure.text(0.02, 0.06 / height, "\n".join(lines), fontsize=7, color=colors["faint"], va="bottom", linespacing=1.25)
+    figure.tight_layout(rect=(0, room, 1, 1))
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """Return a figure as the bytes of a png or svg file, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with _repeatable():
+        figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
+    return buffer.getvalue()
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    with matplotlib.rc_context({"svg.hashsalt": "acvp", "svg.fonttype": "path"}):
+        yield
+
+
+def images(figure: Figure, name: str) -> dict[str, bytes]:
+    """Return the PNG and the SVG file of a figure by file name."""
+    return {f"{name}.{kind}": image(figure, kind) for kind in ("png", "svg")}
+
+
+def write_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write a figure as PNG and SVG."""
+    write_files(folder, images(figure, name))
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
+    """Write files into a folder by name."""
+    make_folder(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+
+
+# --- Pictures ---------------------------------------------------------------------------------------------------------
+
+Picture = NDArray[np.uint8]  # (H, W, 3)
+Color = tuple[int, int, int]
+
+INK, FAINT, PAPER = (240, 240, 240), (150, 150, 150), (24, 26, 30)
+GIVEN, PREDICTED = (46, 158, 79), (222, 82, 20)
+"""Border while real frames are given (green), and once the predictor continues from its own frames (orange)."""
+TEXT_SIZE, LINE = 14, 20
+"""Pixels; a line is even, so that enlarged pixels stay aligned with a video's chroma samples."""
+VIDEO_HEIGHT, GIF_HEIGHT = 336, 168
+"""Of a frame in a video, about, in pixels."""
+BORDER, GAP = 4, 8
+"""Pixels around and between the panels of a video."""
+
+
+@cache
+def font(size: int = TEXT_SIZE) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Return Pillow's own font."""
+    return ImageFont.load_default(size)
+
+
+@cache
+def arrow_font(size: int) -> ImageFont.FreeTypeFont:
+    """Return matplotlib's own font, which has arrows."""
+    return ImageFont.truetype(findfont("DejaVu Sans"), size)
+
+
+def in_color(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return frames (..., H, W, C) with three channels."""
+    return np.repeat(frames, 3, -1) if frames.shape[-1] == 1 else frames
+
+
+def enlarge(picture: Picture, scale: int) -> Picture:
+    """Return a picture with every pixel as a square."""
+    return picture.repeat(scale, 0).repeat(scale, 1)
+
+
+def even_scale(height: int, wanted: int) -> int:
+    """Return the even number that enlarges a picture to about the wanted height, at least 2."""
+    return max(2, 2 * round(wanted / height / 2))
+
+
+def difference(one: Picture, other: Picture) -> Picture:
+    """Return the doubled absolute difference of two pictures, clamped to 255."""
+    apart: Picture = np.minimum(2 * np.abs(one.astype(np.int16) - other), 255).astype(np.uint8)
+    return apart
+
+
+def canvas(width: int, height: int, color: Color = PAPER) -> tuple[Image.Image, ImageDraw.ImageDraw]:
+    """Return an empty picture of even size, and what draws on it."""
+    empty = Image.new("RGB", (width + width % 2, height + height % 2), color)
+    return empty, ImageDraw.Draw(empty)
+
+
+def paste(drawing: Image.Image, picture: Picture, scale: int, corner: tuple[int, int]) -> None:
+    """Put an enlarged picture on a canvas, its upper left pixel at the corner (x, y)."""
+    drawing.paste(Image.fromarray(enlarge(picture, scale)), corner)
+
+
+def fitted(text: str, width: int, size: int = TEXT_SIZE) -> str:
+    """Return a text cut to a width in pixels."""
+    if font(size).getlength(text) <= width:
+        return text
+    while text and font(size).getlength(f"{text}..") > width:
+        text = text[:-1]
+    return f"{text}.."
+
+
+def side_by_side(panels: Sequence[tuple[str, Picture, Color]], text: str, scale: int) -> Picture:
+    """Return one picture of a video: panels (name, picture, color of the border) in a row below a line of text."""
+    height, width = (side * scale for side in panels[0][1].shape[:2])
+    across = width + 2 * BORDER + GAP
+    drawing, draw = canvas(len(panels) * across + GAP, 3 * LINE + height + 2 * BORDER)
+    draw.text((GAP, 2), text, INK, font())
+    for column, (name, picture, border) in enumerate(panels):
+        left, top = GAP + column * across, 2 * LINE
+        draw.text((left, LINE + 2), fitted(name, across - GAP), INK, font())
+        draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + height + 2 * BORDER - 1), border)
+        paste(drawing, picture, scale, (left + BORDER, top + BORDER))
+    return np.asarray(drawing)
+
+
+def png(picture: Image.Image | Picture) -> bytes:
+    """Return a canvas or a picture as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    drawn = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
+    drawn.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()

@@ -1,0 +1,64 @@
+"""The examples run, in small, and are short."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import acvp
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+LONGEST = 60
+"""Lines of an example."""
+
+
+def run(name: str, **options: Any) -> Any:
+    """Run the main function of an example, and return its result."""
+    (file,) = [file for file in EXAMPLES if file.stem == name]
+    return runpy.run_path(str(file))["main"](**options)
+
+
+def own_game(folder: Path) -> None:
+    future = run("own_game", folder=folder, frames=600, preset="smoke")
+    assert future.shape == (3, 24, 24, 3)
+    assert future.any()
+
+
+def dataset_to_torch(folder: Path) -> None:
+    acvp.collect("toy", folder / "data", frames=600)
+    few, many = (run("dataset_to_torch", data=folder / "data", steps=steps, batch_size=8) for steps in (1, 60))
+    assert many < few
+
+
+def hub_folder(folder: Path) -> None:
+    predictor = run("hub_folder", folder=folder / "shared")
+    assert predictor.about.env_id == "ALE/Freeway-v5"
+    assert {file.name for file in (folder / "shared").iterdir()} == {"config.json", "model.safetensors", "README.md"}
+
+
+CHECKS: dict[str, Callable[[Path], None]] = {
+    "own_game": own_game,
+    "dataset_to_torch": dataset_to_torch,
+    "hub_folder": hub_folder,
+}
+"""Runs each example in a folder, and checks what it returns."""
+
+
+def test_every_example_is_run() -> None:
+    assert [file.stem for file in EXAMPLES] == sorted(CHECKS)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_examples_are_short(file: Path) -> None:
+    assert len(file.read_text().splitlines()) <= LONGEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHECKS)
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    CHECKS[name](tmp_path)
