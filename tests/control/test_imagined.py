@@ -162,8 +162,8 @@ def test_an_agent_of_stable_baselines_trains_in_it(trail: EpisodeStore, algorith
     assert 0 <= int(agent.predict(env.reset(seed=0)[0])[0]) < 3
 
 
-def test_a_predictor_without_outcome_heads(trail: EpisodeStore) -> None:
-    with pytest.raises(UserError, match=r"needs rewards and ends.*--outcome-heads"):
+def test_a_predictor_without_reward_heads(trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match=r"needs rewards and terminations.*--predict-rewards"):
         ImaginedEnv(TrailOracle(heads=False), trail)
 
 

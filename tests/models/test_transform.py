@@ -62,7 +62,7 @@ def test_every_action_is_each_one_hot_action() -> None:
             torch.testing.assert_close(every[:, action], transform(H_ENC, one_hot.expand(B, A)))
 
 
-def test_outcome_heads_read_the_transformed_feature() -> None:
+def test_reward_and_termination_heads_read_the_transformed_feature() -> None:
     heads = RewardTerminationHeads(N, seeded(0))
     outcome = heads(H_ENC)
     torch.testing.assert_close(outcome.reward, H_ENC @ heads.reward.weight.T)

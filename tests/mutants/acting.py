@@ -105,9 +105,9 @@ ACTING = (
     ),
     Mutant(
         "the page shows imagined rewards of 0, 1 and 2",
-        "play/imagined.py",
-        "int(state.outcome.reward[0].argmax()) - 1",
-        "int(state.outcome.reward[0].argmax())",
+        "models/heads.py",
+        "self.reward.argmax(1).numpy(force=True) - 1",
+        "self.reward.argmax(1).numpy(force=True)",
         "play/test_dream.py::test_the_likeliest_sign_is_the_imagined_reward",
     ),
     Mutant(

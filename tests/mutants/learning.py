@@ -172,15 +172,15 @@ LEARNING = (
     Mutant(
         "the palette has colors of the test part",
         "training/presets.py",
-        "_colors(train, gray=gray",
-        "_colors(store, gray=gray",
+        "DatasetSplit(train=train",
+        "DatasetSplit(train=store",
         "test_presets.py::test_colors_are_those_of_the_training_part",
     ),
     Mutant(
         "gray networks have palette cycling and those in color none",
-        "training/presets.py",
-        "() if gray else _palette_cycle",
-        "() if not gray else _palette_cycle",
+        "pixel/statistics.py",
+        "    if view is not None:",
+        "    if view is None:",
         "test_presets.py::test_colors_that_turn_into_others_are_numbers_of_the_palette",
     ),
     Mutant(

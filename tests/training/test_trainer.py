@@ -158,7 +158,7 @@ def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
     ]  # fmt: skip
 
 
-def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
+def test_reward_and_termination_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
     plain = small_recipe().predictor
     assert isinstance(plain, FeedforwardConfig)
     predictor = replace(plain, predict_rewards=True)

@@ -13,6 +13,7 @@ from typing import Any
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
+from acvp.errors import UserError
 from acvp.models import DatasetSplit, PredictorConfig, find_class
 from acvp.models.sizes import GRAY_84
 from acvp.training.config import TrainConfig
@@ -26,6 +27,8 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     defaults = dict(kind.training_defaults(config.preset, store.info.frame_shape))
     view = defaults.pop("view", "rgb") if config.view == "auto" else config.view
     defaults.pop("view", None)
+    if not len(store):
+        raise UserError(f"{store.path}: the dataset has no episodes; record some with acvp collect")
     train, test = split(store, test_fraction=config.test_fraction, seed=config.seed)
     data = DatasetSplit(train=train, held_out=test, view=get_view(view), seed=config.seed)
     fields = kind.sizes(config.preset, data.frame) | kind.prepare(data)
