@@ -35,9 +35,8 @@ from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.models.predictor import TrainingBatch
 from acvp.models.transform import ENCODED_BOUND
 from acvp.runs import machine
-from acvp.training.config import TrainConfig
-from acvp.training.presets import make_recipe
-from acvp.training.recipe import Recipe
+from acvp.training.config import TrainConfig, TrainingConfig
+from acvp.training.presets import make_config
 from acvp.training.run import train
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import RESULTS, commit
@@ -57,7 +56,7 @@ class Trial:
 
     data: str = "agent"
     """Policy that recorded the training data: agent, sticky-random or mixed."""
-    change: Callable[[Recipe], Recipe] = lambda recipe: recipe
+    change: Callable[[TrainingConfig], TrainingConfig] = lambda config: config
     patches: dict[str, Any] = field(default_factory=dict[str, Any])
     """What training uses in place of the product's own, by its name."""
 
@@ -78,14 +77,14 @@ class TrialsConfig:
     seed: int = 1
 
 
-def phase_one(recipe: Recipe, **changes: Any) -> Recipe:
-    """Return a recipe whose first phase is changed."""
-    return replace(recipe, phases=(replace(recipe.phases[0], **changes), *recipe.phases[1:]))
+def phase_one(training: TrainingConfig, **changes: Any) -> TrainingConfig:
+    """Return a config whose first phase is changed."""
+    return replace(training, phases=(replace(training.phases[0], **changes), *training.phases[1:]))
 
 
-def one_step_only(recipe: Recipe) -> Recipe:
+def one_step_only(training: TrainingConfig) -> TrainingConfig:
     """Return the first phase alone."""
-    return replace(recipe, phases=recipe.phases[:1])
+    return replace(training, phases=training.phases[:1])
 
 
 def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | None = None) -> nn.Module:
@@ -166,10 +165,10 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     run = config.home / "runs" / f"{config.game}-gray-{folder}-{config.predicted}"
     options = TrainConfig(data=data, model="feedforward", preset="cpu", run=run, seed=config.seed)
     store = EpisodeStore(data)
-    recipe = budgeted(trial.change(make_recipe(options, store)), config.predicted)
+    training = budgeted(trial.change(make_config(options, store)), config.predicted)
     started, spent = time.monotonic(), time.process_time()
     with patched(trial.patches):
-        code = train(options, store, recipe, Console(stderr=True, highlight=False)).exit_code
+        code = train(options, store, training, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)
     seconds, core_seconds = time.monotonic() - started, time.process_time() - spent
@@ -178,7 +177,7 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
         "game": config.game,
         "data": trial.data,
         "predicted": config.predicted,
-        "updates": [phase.steps for phase in recipe.phases],
+        "updates": [phase.steps for phase in training.phases],
         **judge(run, data, test, config),
         "threads": torch.get_num_threads(),
         "core_minutes": round(core_seconds / 60, 1),
@@ -189,14 +188,14 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     }
 
 
-def budgeted(recipe: Recipe, predicted: int) -> Recipe:
+def budgeted(training: TrainingConfig, predicted: int) -> TrainingConfig:
     """Return phases of as many steps as predict so many frames together: two thirds in the first of two."""
-    shares = (1.0,) if len(recipe.phases) == 1 else (2 / 3, 1 / 3)
+    shares = (1.0,) if len(training.phases) == 1 else (2 / 3, 1 / 3)
     phases = tuple(
         replace(phase, minutes=None, steps=round(predicted * share / (phase.batch_size * phase.predict)))
-        for phase, share in zip(recipe.phases, shares, strict=True)
+        for phase, share in zip(training.phases, shares, strict=True)
     )
-    return replace(recipe, phases=phases, evaluate_every=10**6)
+    return replace(training, phases=phases, evaluate_every=10**6)
 
 
 def record(config: TrialsConfig, policy: str, frames: int, *, seed: int) -> Path:

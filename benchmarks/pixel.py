@@ -25,7 +25,7 @@ from acvp.evaluation.run import evaluate_runs
 from acvp.models import Predictor, predictor_files
 from acvp.pixel import PixelConfig
 from acvp.training.config import TrainConfig
-from acvp.training.presets import make_recipe
+from acvp.training.presets import make_config
 from acvp.training.run import train
 from benchmarks.provenance import RESULTS
 
@@ -112,12 +112,12 @@ def record(options: CollectConfig) -> None:
 def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None:
     """Train, or go on."""
     store = EpisodeStore(options.data)
-    recipe = make_recipe(options, store)
+    training = make_config(options, store)
     if channels:
-        assert isinstance(recipe.predictor, PixelConfig)
-        predictor: PixelConfig = recipe.predictor
-        recipe = replace(recipe, predictor=replace(predictor, channels=channels))
-    code = train(options, store, recipe, Console(stderr=True, highlight=False)).exit_code
+        assert isinstance(training.predictor, PixelConfig)
+        predictor: PixelConfig = training.predictor
+        training = replace(training, predictor=replace(predictor, channels=channels))
+    code = train(options, store, training, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)
 

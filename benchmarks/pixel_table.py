@@ -48,7 +48,7 @@ def print_steps(title: str, metric: str, found: list[tuple[Path, dict[str, Any]]
 
 
 def print_trials() -> None:
-    """What trials of the recipe came to."""
+    """What trials of other configs gave."""
     lines = [line for line in json.loads((RESULTS / "recipes.json").read_text()) if line["model"] == "pixel"]
     if not lines:
         return

@@ -1,6 +1,6 @@
 """make bench-play: does play hold 15 pictures a second, and how long from key to picture; writes results/play.json.
 
-A real `acvp play` in a process of its own and a real browser (chromium) share the machine. While the page plays, the up
+A real `acvp play` in a separate process and a real browser (chromium) share the machine. While the page plays, the up
 key is pressed at random times; from the key event to the picture that shows its action is what is counted. Memory is
 that of the server's process, once a second. Then the same predictor is exported and played by the page alone, as
 fast as it can. `python -m benchmarks.play --seconds 20 --run runs/mine` is a short one with a predictor of your own.
@@ -89,15 +89,15 @@ def measure_served(browser: Browser, options: Options) -> dict[str, Any]:
         while (passed := time.monotonic() - begin) < options.seconds:
             memory.append(process.memory_info().rss / 1e6)
             tap(page, draw)
-            told = f"{passed:5.0f} s  {page.locator('#rate').inner_text()}  {memory[-1]:.0f} MB"
-            print(f"\r{told} ", end="", file=sys.stderr)
-        found = page.evaluate("globalThis.bench")
+            line = f"{passed:5.0f} s  {page.locator('#rate').inner_text()}  {memory[-1]:.0f} MB"
+            print(f"\r{line} ", end="", file=sys.stderr)
+        counted = page.evaluate("globalThis.bench")
         passed = time.monotonic() - begin
-    delays = np.array(found["delays"])
+    delays = np.array(counted["delays"])
     settled = memory[int(SETTLED * len(memory))]
     return {
         "seconds": round(passed, 1),
-        "pictures a second": round(found["pictures"] / passed, 2),
+        "pictures a second": round(counted["pictures"] / passed, 2),
         "key to picture, ms": {name: round(float(np.quantile(delays, q)), 1) for name, q in QUANTILES.items()},
         "keys": len(delays),
         "server memory, MB": {"settled": round(settled), "end": round(memory[-1]), "most": round(max(memory))},
@@ -184,11 +184,11 @@ def hosted(folder: Path) -> Iterator[str]:
 
 def complain(body: dict[str, Any]) -> None:
     """Exit with an error where a promise is not kept."""
-    found = body["served"]
-    growth = found["server memory, MB"]["end"] - found["server memory, MB"]["settled"]
-    if found["pictures a second"] < RATE_LIMIT:
+    served_numbers = body["served"]
+    growth = served_numbers["server memory, MB"]["end"] - served_numbers["server memory, MB"]["settled"]
+    if served_numbers["pictures a second"] < RATE_LIMIT:
         raise SystemExit(f"fewer than {RATE_LIMIT:.2f} pictures a second")
-    if found["key to picture, ms"]["p95"] > DELAY_LIMIT:
+    if served_numbers["key to picture, ms"]["p95"] > DELAY_LIMIT:
         raise SystemExit(f"p95 from key to picture is over {DELAY_LIMIT:.0f} ms")
     if growth > GROWTH_LIMIT:
         raise SystemExit(f"memory grew by {growth} MB")

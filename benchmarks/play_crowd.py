@@ -54,7 +54,7 @@ class Options:
 
 @dataclass
 class Reader:
-    """A page that plays in a thread until it is told to stop."""
+    """A page that plays in a thread until it is stopped."""
 
     address: str
     pictures: int = 0

@@ -1,4 +1,4 @@
-"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu recipe, on held-out windows.
+"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu preset, on held-out windows.
 
 Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/recipes.json. They
 choose the preset `cpu`; docs/training.md tells what they showed.
@@ -23,10 +23,8 @@ from acvp.data.store import EpisodeStore
 from acvp.models import FeedforwardConfig, RecurrentConfig
 from acvp.pixel import PixelConfig
 from acvp.runs import machine
-from acvp.training.config import TrainConfig
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.presets import make_recipe
-from acvp.training.recipe import Recipe
+from acvp.training.config import OptimizerConfig, TrainConfig, TrainingConfig
+from acvp.training.presets import make_config
 from acvp.training.run import train
 from benchmarks.pixel_variants import VARIANTS
 from benchmarks.provenance import RESULTS, commit
@@ -34,17 +32,17 @@ from benchmarks.provenance import RESULTS, commit
 PIXEL_WINDOWS = 32
 
 
-def one_step(recipe: Recipe, **changes: Any) -> Recipe:
+def one_step(training: TrainingConfig, **changes: Any) -> TrainingConfig:
     """The first phase alone, changed."""
-    return replace(recipe, phases=(replace(recipe.phases[0], **changes),))
+    return replace(training, phases=(replace(training.phases[0], **changes),))
 
 
-def two_phases(recipe: Recipe, share: float, first: dict[str, Any], second: dict[str, Any]) -> Recipe:
+def two_phases(training: TrainingConfig, share: float, first: dict[str, Any], second: dict[str, Any]) -> TrainingConfig:
     """Both phases, changed; the second gets `share` of the minutes."""
-    one, two = recipe.phases[:2]
+    one, two = training.phases[:2]
     total = (one.minutes or 0) + (two.minutes or 0)
     return replace(
-        recipe,
+        training,
         phases=(
             replace(one, minutes=total * (1 - share), **first),
             replace(two, minutes=total * share, **second),
@@ -52,39 +50,39 @@ def two_phases(recipe: Recipe, share: float, first: dict[str, Any], second: dict
     )
 
 
-def started(recipe: Recipe, start: Literal["paper", "shared"]) -> Recipe:
-    """The recipe with a transformation that starts as in appendix A, or as one map for all actions."""
-    assert isinstance(recipe.predictor, FeedforwardConfig | RecurrentConfig)
-    return replace(recipe, predictor=replace(recipe.predictor, start=start))
+def started(training: TrainingConfig, start: Literal["paper", "shared"]) -> TrainingConfig:
+    """The config with a transformation that starts as in appendix A, or as one map for all actions."""
+    assert isinstance(training.predictor, FeedforwardConfig | RecurrentConfig)
+    return replace(training, predictor=replace(training.predictor, start=start))
 
 
 def pixel(
-    recipe: Recipe, *, optimizer: OptimizerConfig | None = None, lr: float | None = None, **network: Any
-) -> Recipe:
+    training: TrainingConfig, *, optimizer: OptimizerConfig | None = None, lr: float | None = None, **network: Any
+) -> TrainingConfig:
     """The pixel-exact predictor, its network, learning rate or optimizer changed."""
-    assert isinstance(recipe.predictor, PixelConfig)
-    predictor = replace(recipe.predictor, **network)
-    phase = replace(recipe.phases[0], lr=lr or recipe.phases[0].lr, context=predictor.context)
+    assert isinstance(training.predictor, PixelConfig)
+    predictor = replace(training.predictor, **network)
+    phase = replace(training.phases[0], lr=lr or training.phases[0].lr, context=predictor.context)
     return replace(
-        recipe,
+        training,
         predictor=predictor,
         phases=(phase,),
-        optimizer=optimizer or recipe.optimizer,
+        optimizer=optimizer or training.optimizer,
         evaluate_every=10**6,
     )
 
 
-def then_fed_back(recipe: Recipe, *, share: float, **changes: Any) -> Recipe:
+def then_fed_back(training: TrainingConfig, *, share: float, **changes: Any) -> TrainingConfig:
     """The only phase, and for a share of its minutes a second one in which predictions are fed back."""
-    (phase,) = recipe.phases
+    (phase,) = training.phases
     minutes = phase.minutes or 0
     second = replace(phase, teacher_forcing=False, minutes=minutes * share, **changes)
-    return replace(recipe, phases=(replace(phase, minutes=minutes * (1 - share)), second))
+    return replace(training, phases=(replace(phase, minutes=minutes * (1 - share)), second))
 
 
-PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
+PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel": pixel,
-    "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(kind="adamw", weight_decay=0.01), lr=2e-3),
+    "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(name="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
     "pixel, no palette_cycle": lambda r: pixel(r, palette_cycle=()),
@@ -120,7 +118,7 @@ PIXEL_TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     **dict.fromkeys(VARIANTS, pixel),
 }
 """What the preset was chosen by."""
-TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
+TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "cpu": lambda r: r,
     **PIXEL_TRIALS,
     "cpu, start paper": lambda r: started(r, "paper"),
@@ -140,7 +138,7 @@ TRIALS: dict[str, Callable[[Recipe], Recipe]] = {
     "Adam 3e-4 then 5-step 1e-4": lambda r: two_phases(r, 1 / 3, {"lr": 3e-4}, {"lr": 1e-4, "predict": 5}),
     "Adam 3e-4 then 10-step 1e-4": lambda r: two_phases(r, 1 / 2, {"lr": 3e-4}, {"lr": 1e-4, "predict": 10}),
     "Graves RMSProp 1e-4, 1-step": lambda r: replace(
-        one_step(r, lr=1e-4), optimizer=OptimizerConfig(kind="graves-rmsprop")
+        one_step(r, lr=1e-4), optimizer=OptimizerConfig(name="graves-rmsprop")
     ),
 }
 
@@ -159,29 +157,30 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     store = EpisodeStore(path)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
-        recipe = TRIALS[name](make_recipe(config, store))
+        training = TRIALS[name](make_config(config, store))
         if model == "pixel":
-            recipe = replace(recipe, windows=PIXEL_WINDOWS)
-        recipe = replace(
-            recipe, phases=tuple(replace(p, minutes=minutes * (p.minutes or 0) / _total(recipe)) for p in recipe.phases)
+            training = replace(training, windows=PIXEL_WINDOWS)
+        training = replace(
+            training,
+            phases=tuple(replace(p, minutes=minutes * (p.minutes or 0) / _total(training)) for p in training.phases),
         )
         started = time.monotonic()
         with building(name):
-            result = train(config, store, recipe)
+            result = train(config, store, training)
         lines = [json.loads(text) for text in (result.run.path / "metrics.jsonl").read_text().splitlines()]
     last = [line for line in lines if "error" in line][-1]
     return {
         "model": model,
         "recipe": name,
         "minutes": minutes,
-        **({"channels": recipe.predictor.channels} if isinstance(recipe.predictor, PixelConfig) else {}),
+        **({"channels": training.predictor.channels} if isinstance(training.predictor, PixelConfig) else {}),
         "threads": torch.get_num_threads(),
         "updates": last["step"],
         "error": last["error"],
         "copy_last": last["copy_last"],
         **({"wrong": last["wrong"], "copy_wrong": last["copy_wrong"]} if "wrong" in last else {}),
         "store": f"{store.info.env_id}, {store.frames} frames, {store.info.policy}, ε = {store.info.epsilon}",
-        "seed": recipe.seed,
+        "seed": training.seed,
         "seconds": round(time.monotonic() - started),
         "commit": commit(),
         "machine": machine(),
@@ -195,8 +194,8 @@ def building(name: str) -> AbstractContextManager[Any]:
     return patch("acvp.training.run.build_predictor", VARIANTS[name])
 
 
-def _total(recipe: Recipe) -> float:
-    return sum(phase.minutes or 0 for phase in recipe.phases)
+def _total(training: TrainingConfig) -> float:
+    return sum(phase.minutes or 0 for phase in training.phases)
 
 
 def add(line: dict[str, Any]) -> None:

@@ -23,13 +23,12 @@ from acvp.data.store import EpisodeStore
 from acvp.exits import StopRequest
 from acvp.models import build_predictor, kind_of
 from acvp.runs import RunFolder
-from acvp.training.config import ModelName, TrainConfig
+from acvp.training.config import ModelName, Phase, TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData, to_device
 from acvp.training.devices import make_fabric
 from acvp.training.log import Display
 from acvp.training.optimizers import make_optimizer
-from acvp.training.presets import make_recipe
-from acvp.training.recipe import Phase, Recipe
+from acvp.training.presets import make_config
 from acvp.training.trainer import Trainer
 from benchmarks.provenance import write_results
 
@@ -56,26 +55,26 @@ def main() -> None:
 
 
 def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[dict[str, Any]]:
-    """Return a row per phase of a recipe, without the longest of a preset with three."""
-    recipe = make_recipe(config, store)
-    data = TrainingData(store, replace(recipe, windows=1, horizons=(1,)))
-    predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(SEED))
+    """Return a row per phase of a config, without the longest of a preset with three."""
+    training = make_config(config, store)
+    data = TrainingData(store, replace(training, windows=1, horizons=(1,)))
+    predictor = build_predictor(training.predictor, torch.Generator().manual_seed(SEED))
     predictor.normalizer.set_mean(data.mean())
-    quiet = Display(Console(file=sys.stderr), len(recipe.phases), speaks=False)
+    quiet = Display(Console(file=sys.stderr), len(training.phases), speaks=False)
     trainer = Trainer(
-        fabric, predictor, recipe, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
+        fabric, predictor, training, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
         stop=StopRequest(),
     )  # fmt: skip
-    rows = [time_phase(trainer, phase, recipe) for phase in recipe.phases[:2]]
+    rows = [time_phase(trainer, phase, training) for phase in training.phases[:2]]
     for row in rows:
         print(row, flush=True)
     return rows
 
 
-def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]:
+def time_phase(trainer: Trainer, phase: Phase, training: TrainingConfig) -> dict[str, Any]:
     """Train through some steps of a phase and return their times."""
-    steps, waited = STEPS[recipe.name], 0.0
-    optimizer = make_optimizer(recipe.optimizer, trainer.predictor)
+    steps, waited = STEPS[training.name], 0.0
+    optimizer = make_optimizer(training.optimizer, trainer.predictor)
     stream: Generator[Any] = trainer.data.batches(phase, 0, rank=0, world_size=1, threads=trainer.options.threads)
     with closing(stream) as batches:
         for step in range(WARM_UP + steps):
@@ -87,9 +86,9 @@ def time_phase(trainer: Trainer, phase: Phase, recipe: Recipe) -> dict[str, Any]
             trainer.update(phase, optimizer, to_device(batch, trainer.predictor.normalizer))
         seconds = time.monotonic() - began
     return {
-        "preset": recipe.name,
-        "model": kind_of(recipe.predictor),
-        "view": recipe.view,
+        "preset": training.name,
+        "model": kind_of(training.predictor),
+        "view": training.view,
         "predicted steps": phase.predict,
         "batch": phase.batch_size,
         "updates a second": round(steps / seconds, 3),

@@ -17,7 +17,7 @@ from acvp.data.formats import export_store
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.play.config import PlayConfig
-from acvp.play.run import session_maker
+from acvp.play.server import session_maker
 from acvp.report import page as report_page
 from tests.agents import short_runs
 from tests.agents.small import tiny_agent
@@ -74,7 +74,7 @@ CONTROL = command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays
 
 def train_on(folder: Path) -> None:
     """Resume a training."""
-    small.run(EpisodeStore(folder / "store"), small.small_recipe(), folder / "trained")
+    small.run(EpisodeStore(folder / "store"), small.small_config(), folder / "trained")
 
 
 def learn_on(folder: Path) -> None:

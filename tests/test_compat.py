@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from acvp.compat import current_fields, current_files, current_tensors
+from acvp.compat import current_fields, current_files, current_run, current_tensors, current_training
 
 
 def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
-    old = {"recipe": {"optimiser": {"name": "adam"}, "phases": [{"licence": "MIT", "lr": 1}]}, "colours": 3}
-    new = {"recipe": {"optimizer": {"name": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
+    old = {"run": {"optimiser": {"kind": "adam"}, "phases": [{"licence": "MIT", "lr": 1}]}, "colours": 3}
+    new = {"run": {"optimizer": {"kind": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
     assert current_fields(old) == new
     assert current_fields(new) == new
 
@@ -27,3 +27,9 @@ def test_feeding_back_is_no_teacher_forcing() -> None:
 def test_files_of_a_checkpoint_are_renamed() -> None:
     old = {"optimiser.safetensors": b"1", "state.json": b"2"}
     assert current_files(old) == {"optimizer.safetensors": b"1", "state.json": b"2"}
+
+
+def test_a_run_is_renamed_at_its_top_only() -> None:
+    old = {"recipe": {"optimiser": {"kind": "adam"}}, "game": {"settings": 1}}
+    assert current_run(old) == {"training": {"optimizer": {"kind": "adam"}}, "game": {"settings": 1}}
+    assert current_training(current_run(old)["training"]) == {"optimizer": {"name": "adam"}}

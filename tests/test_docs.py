@@ -29,7 +29,7 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from tests.agents.small import tiny_agent
 from tests.evaluation.runs import make_run
-from tests.play.dreamers import network
+from tests.play.sessions import network
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -254,6 +254,6 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
         and np.array_equal(names["rgb"], names["store"][0].frames(0, 16))
     ),
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
-    "play.md": lambda names: names["given"]["frame"].shape == (1, 24, 24, 3),
+    "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }
 """What must have come of the Python of a page."""

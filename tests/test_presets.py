@@ -20,7 +20,7 @@ from acvp.pixel import statistics
 from acvp.pixel.statistics import Motions
 from acvp.training import presets
 from acvp.training.config import ModelName, PresetName, TrainConfig
-from acvp.training.presets import PRESETS, make_recipe
+from acvp.training.presets import PRESETS, make_config
 from tests.networks import network
 
 MODELS, NAMES = get_args(ModelName), get_args(PresetName)
@@ -31,7 +31,7 @@ def info(shape: tuple[int, int, int] = (210, 160, 3), actions: int = 3) -> Store
 
 
 class OnlyKnown:
-    """What a recipe asks of a store."""
+    """What a preset asks of a dataset."""
 
     path = Path("x")
     palette = np.array([[0, 0, 0], [200, 10, 10], [10, 200, 10]], np.uint8)
@@ -43,8 +43,8 @@ class OnlyKnown:
         return 2
 
 
-def recipe(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
-    return make_recipe(TrainConfig(data=Path("x"), **options), OnlyKnown(shape))  # type: ignore[arg-type]
+def training(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
+    return make_config(TrainConfig(data=Path("x"), **options), OnlyKnown(shape))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +72,9 @@ def test_every_preset_is_offered() -> None:
 def test_every_combination_makes_a_network(model: str, preset: str, view: str, shape: tuple[int, int, int]) -> None:
     if model == "pixel" and preset in ("paper", "authors"):
         with pytest.raises(UserError, match="not the paper's"):
-            recipe(shape, model=model, preset=preset, view=view)
+            training(shape, model=model, preset=preset, view=view)
         return
-    made = recipe(shape, model=model, preset=preset, view=view, predict_rewards=True)
+    made = training(shape, model=model, preset=preset, view=view, predict_rewards=True)
     assert made.name == preset
     assert made.predictor.kind == model
     assert made.predictor.predict_rewards
@@ -83,37 +83,37 @@ def test_every_combination_makes_a_network(model: str, preset: str, view: str, s
 
 
 def test_the_papers_recipe_is_the_papers() -> None:
-    made = recipe(model="recurrent", preset="paper")
+    made = training(model="recurrent", preset="paper")
     assert parameters(made.predictor) == 90_740_547
-    assert made.optimizer.kind == "graves-rmsprop"
+    assert made.optimizer.name == "graves-rmsprop"
     assert [phase.decay for phase in made.phases] == [0.9] * 3
-    assert parameters(recipe(model="feedforward", preset="paper").predictor) == 57_214_787
+    assert parameters(training(model="feedforward", preset="paper").predictor) == 57_214_787
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
 def test_gray_frames_have_one_phase_of_1_step_prediction(preset: str) -> None:
     """Appendix B: the 1-step objective, learning rate 1e-4, batches of 32."""
-    (phase,) = recipe(model="feedforward", preset=preset, view="gray84").phases
+    (phase,) = training(model="feedforward", preset=preset, view="gray84").phases
     assert (phase.predict, phase.lr, phase.batch_size, phase.steps) == (1, 1e-4, 32, 1_500_000)
-    assert len(recipe(model="feedforward", preset=preset, view="rgb").phases) == 3
+    assert len(training(model="feedforward", preset=preset, view="rgb").phases) == 3
 
 
 def test_the_authors_recipe_is_adam_with_double_bias_rate() -> None:
-    made = recipe(preset="authors")
-    assert (made.optimizer.kind, made.optimizer.bias_rate) == ("adam", 2.0)
+    made = training(preset="authors")
+    assert (made.optimizer.name, made.optimizer.bias_rate) == ("adam", 2.0)
     assert [phase.decay for phase in made.phases] == [1.0] * 3
 
 
 def test_the_cpu_recipe_takes_half_an_hour_on_gray_frames() -> None:
-    made = recipe(preset="cpu")
+    made = training(preset="cpu")
     assert made.view == "gray84"
     assert sum(phase.minutes for phase in made.phases) == 30
-    assert recipe((24, 24, 3), preset="cpu").view == "rgb"
-    assert sum(phase.minutes for phase in recipe(preset="cpu", minutes=6.0).phases) == pytest.approx(6)
+    assert training((24, 24, 3), preset="cpu").view == "rgb"
+    assert sum(phase.minutes for phase in training(preset="cpu", minutes=6.0).phases) == pytest.approx(6)
 
 
 def test_the_pixel_recipe_has_the_motions_of_the_store_and_one_phase_of_real_frames() -> None:
-    made = recipe(model="pixel", preset="cpu")
+    made = training(model="pixel", preset="cpu")
     assert (made.predictor.motions, made.predictor.older_motions) == (((0, 0), (4, 0)), ((0, 1),))
     (phase,) = made.phases
     assert (phase.minutes, phase.teacher_forcing) == (30, True)
@@ -121,7 +121,7 @@ def test_the_pixel_recipe_has_the_motions_of_the_store_and_one_phase_of_real_fra
 
 def test_the_recurrent_first_phase_sees_20_real_frames() -> None:
     for preset in NAMES:
-        first = recipe(model="recurrent", preset=preset).phases[0]
+        first = training(model="recurrent", preset=preset).phases[0]
         assert (first.context + first.predict, first.context, first.teacher_forcing) == (21, 11, True)
 
 
@@ -148,10 +148,10 @@ def test_colors_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) 
         palette = OnlyKnown.palette[:2]
 
     monkeypatch.setattr(presets, "split", lambda store, **options: (Part((24, 24, 3)), store))
-    assert recipe((24, 24, 3), model="pixel", preset="cpu").predictor.palette == ((0, 0, 0), (200, 10, 10))
+    assert training((24, 24, 3), model="pixel", preset="cpu").predictor.palette == ((0, 0, 0), (200, 10, 10))
 
 
 def test_colors_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "palette_cycle_of", lambda store: {(200, 10, 10): (10, 200, 10)})
-    assert recipe(model="pixel", preset="cpu").predictor.palette_cycle == (0, 2, 2)
-    assert recipe(model="pixel", preset="cpu", view="gray84").predictor.palette_cycle == ()
+    assert training(model="pixel", preset="cpu").predictor.palette_cycle == (0, 2, 2)
+    assert training(model="pixel", preset="cpu", view="gray84").predictor.palette_cycle == ()

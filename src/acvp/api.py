@@ -65,7 +65,7 @@ def train(
     """
     from acvp.models.load import load
     from acvp.training.config import TrainConfig
-    from acvp.training.presets import make_recipe
+    from acvp.training.presets import make_config
     from acvp.training.run import train as fit
 
     config = TrainConfig(
@@ -78,7 +78,7 @@ def train(
         **options,
     )
     store = EpisodeStore(config.data)
-    result = fit(config, store, make_recipe(config, store), Console(quiet=True) if quiet else err)
+    result = fit(config, store, make_config(config, store), Console(quiet=True) if quiet else err)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
     if result.exit_code:

@@ -26,6 +26,8 @@ FIELDS = {
 """Keys of JSON files."""
 NEGATED = {"feed_back": "teacher_forcing"}
 """Keys of truth values that now mean the opposite."""
+RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
+"""Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palette_mask"}
@@ -43,6 +45,17 @@ def _current_field(name: str, value: Any) -> tuple[str, Any]:
     if name in NEGATED:
         return NEGATED[name], not value
     return FIELDS.get(name, name), current_fields(value)
+
+
+def current_run(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run's config.json or state.json holds, with today's keys."""
+    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+
+
+def current_training(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the training config of a run with today's names of fields that have other meanings elsewhere."""
+    optimizer = {"name" if name == "kind" else name: value for name, value in config.get("optimizer", {}).items()}
+    return config | {"optimizer": optimizer}
 
 
 def current_files(files: Mapping[str, Value]) -> dict[str, Value]:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from acvp import __version__
-from acvp.compat import current_fields
+from acvp.compat import current_run
 from acvp.durable import (
     append_line,
     exclusive_writer,
@@ -94,7 +94,7 @@ class RunFolder:
         """Return what the run was started with."""
         file = self.path / CONFIG_NAME
         try:
-            config: dict[str, Any] = current_fields(unseal(read_file(file, self.path)))
+            config: dict[str, Any] = current_run(unseal(read_file(file, self.path)))
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror}); is {self.path} a run folder?") from error
         except ValueError as error:

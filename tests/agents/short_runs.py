@@ -13,14 +13,14 @@ import pytest
 from rich.console import Console
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.presets import DqnSettings
+from acvp.agents.presets import DqnConfig
 from acvp.agents.run import Result, train_agent
 from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.agents.trainer import AgentTrainer
 from acvp.checkpoint import newest_good
 from tests.agents.small import SMALL_TOY, TINY
 
-SHORT = DqnSettings(
+SHORT = DqnConfig(
     name="smoke", network=TINY, optimizer="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
     games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
     decisions=160, evaluations=2, evaluate_plays=1,

@@ -117,7 +117,7 @@ def test_the_best_point_of_the_curve_is_kept(
 )
 def test_the_curve_s_plays_end_no_later_than_the_game_s_own(env_id: str, max_steps: int | None, limit: int) -> None:
     config = AgentTrainConfig(env_id=env_id, preset="smoke", max_steps=max_steps)
-    with session._games(config, presets.make_settings(config), None) as (_, judges):
+    with session._games(config, presets.make_dqn_config(config), None) as (_, judges):
         assert {game.limit for game in judges} == {limit}
 
 
@@ -195,8 +195,8 @@ def test_games_of_ales_vector_env_begin_anew(
     ("options", "message"),
     [
         ({"seed": 2}, "another config: seed: 1 → 2"),
-        ({"decisions": 99}, r"settings\.decisions: 160 → 99"),
-        ({"exploration": "random"}, r"settings\.exploration: 'sticky-random' → 'random'"),
+        ({"decisions": 99}, r"dqn\.decisions: 160 → 99"),
+        ({"exploration": "random"}, r"dqn\.exploration: 'sticky-random' → 'random'"),
         ({"env_id": "toy"}, "env_id: 'acvp-tests/AgentToy-v0' → 'acvp/Toy-v0'"),
         ({"resume": "never"}, "has begun already"),
     ],

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.presets import PRESETS, DqnSettings, make_settings
+from acvp.agents.presets import PRESETS, DqnConfig, make_dqn_config
 from acvp.errors import UserError
 
 
@@ -30,21 +30,21 @@ def test_the_cpu_preset_goes_by_the_clock() -> None:
     ("games", "per_update", "rounds", "updates"), [(1, 4, 4, 1), (8, 4, 1, 2), (4, 4, 1, 1), (2, 8, 4, 1)]
 )
 def test_updates_keep_their_share_of_decisions(games: int, per_update: int, rounds: int, updates: int) -> None:
-    settings = DqnSettings(games=games, decisions_per_update=per_update)
+    settings = DqnConfig(games=games, decisions_per_update=per_update)
     assert (settings.rounds_between_updates, settings.updates_of_a_round) == (rounds, updates)
     assert games * rounds / updates == per_update
 
 
 def test_whatever_ends_first_is_the_progress() -> None:
-    settings = DqnSettings(decisions=100, minutes=1)
+    settings = DqnConfig(decisions=100, minutes=1)
     assert settings.progress(50, 6) == 0.5
     assert settings.progress(50, 45) == 0.75
     assert settings.progress(500, 0) == 1
 
 
 def test_the_command_line_changes_a_preset() -> None:
-    def asked(**options: object) -> DqnSettings:
-        return make_settings(AgentTrainConfig(env_id="toy", run=Path(), **options))  # type: ignore[arg-type]
+    def asked(**options: object) -> DqnConfig:
+        return make_dqn_config(AgentTrainConfig(env_id="toy", run=Path(), **options))  # type: ignore[arg-type]
 
     assert asked() == PRESETS["cpu"]()
     assert (asked(decisions=7).minutes, asked(decisions=7).decisions) == (None, 7)
@@ -64,4 +64,4 @@ def test_the_command_line_changes_a_preset() -> None:
 )
 def test_impossible_settings_are_refused(changes: dict[str, int | None], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        DqnSettings(**changes)  # type: ignore[arg-type]
+        DqnConfig(**changes)  # type: ignore[arg-type]

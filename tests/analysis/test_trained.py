@@ -12,11 +12,10 @@ import acvp
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.recipe import Phase
+from acvp.training.config import OptimizerConfig, Phase
 from tests.analysis.games import FIRING_TOY, SIZE
 from tests.networks import network
-from tests.training.small import run, small_recipe
+from tests.training.small import run, small_config
 
 pytestmark = pytest.mark.slow
 
@@ -31,13 +30,13 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     sizes = {"width": 16, "hidden": 192, "factors": 192}
     predictor = network("feedforward", (SIZE, SIZE, 3), actions=store.action_count, **sizes)
     phase = Phase(predict=1, context=4, batch_size=16, lr=2e-3, steps=UPDATES, warmup=20, anneal=True)
-    recipe = replace(
-        small_recipe(), predictor=predictor, optimizer=OptimizerConfig(kind="adam"), phases=(phase,),
+    training = replace(
+        small_config(), predictor=predictor, optimizer=OptimizerConfig(name="adam"), phases=(phase,),
         evaluate_every=UPDATES, horizons=(1,),
     )  # fmt: skip
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    assert run(store, recipe, folder / "run", save_minutes=99).exit_code == 0
+    assert run(store, training, folder / "run", save_minutes=99).exit_code == 0
     config = AnalyzeConfig(run=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
     found = analyze_run(config, acvp.load, lambda name: lambda done, total: None)
     torch.set_num_threads(threads)

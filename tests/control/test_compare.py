@@ -19,7 +19,7 @@ def written(folder: Path, *, exploration: str, seed: int, scores: list[float], *
     """Write the run of an agent whose learning curve has these scores, 100 decisions apart."""
     folder.mkdir()
     run = RunFolder(folder)
-    config: dict[str, Any] = {"env_id": "acvp/Toy-v0", "settings": {"exploration": exploration}, "seed": seed}
+    config: dict[str, Any] = {"env_id": "acvp/Toy-v0", "dqn": {"exploration": exploration}, "seed": seed}
     run.write_config(config | changes)
     lines = [{"kind": "train", "step": 7}]
     lines += [
@@ -75,16 +75,16 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
                 "exploration": "informed-model",
                 "seed": 2,
                 "scores": [0.0],
-                "settings": {"exploration": "x", "decisions": 9},
+                "dqn": {"exploration": "x", "decisions": 9},
             },
             "decisions: ",
         ),
         (
-            {"exploration": "informed-model", "seed": 2, "scores": [0.0], "settings": {"exploration": "x", "lr": 9.0}},
+            {"exploration": "informed-model", "seed": 2, "scores": [0.0], "dqn": {"exploration": "x", "lr": 9.0}},
             "lr: ",
         ),
         ({"exploration": "random", "seed": 2, "scores": []}, "no point"),
-        ({"exploration": "random", "seed": 2, "scores": [1.0], "settings": {}}, "not the run of an agent"),
+        ({"exploration": "random", "seed": 2, "scores": [1.0], "dqn": {}}, "not the run of an agent"),
     ],
 )
 def test_what_cannot_be_compared_is_told(

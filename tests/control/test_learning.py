@@ -83,7 +83,7 @@ def test_an_agent_learns_with_it_and_goes_on_exactly(
     assert run(tmp_path / "parts", guide, exploration=name, **options) == 0
     assert outcome(tmp_path / "parts") == outcome(tmp_path / "whole")
     config = json.loads((tmp_path / "whole" / "config.json").read_text())
-    assert config["settings"]["exploration"] == name
+    assert config["dqn"]["exploration"] == name
 
 
 def test_other_strategies_are_not_its_business() -> None:

@@ -20,9 +20,9 @@ def make_run(
     predictor = predictor or small_network(store, seed, view)
     run = RunFolder(path)
     with run.writing():
-        recipe = {"name": "smoke", "seed": seed, "test_fraction": 0.4, "view": view.name}
+        training = {"name": "smoke", "seed": seed, "test_fraction": 0.4, "view": view.name}
         held_out = split_positions(store, test_fraction=0.4, seed=seed)[1]
-        run.write_config({"recipe": recipe, "store": store.digest, "data": store.info.env_id, "held_out": held_out})
+        run.write_config({"training": training, "store": store.digest, "data": store.info.env_id, "held_out": held_out})
         run.note_start()
         run.add_metrics({"kind": "train", "step": 25, "loss": 3.0})
         for step, error in ((50, 2.0), (100, 1.5)):

@@ -136,7 +136,7 @@ LEARNING = (
     ),
     Mutant(
         "warm-up is a step ahead",
-        "training/recipe.py",
+        "training/config.py",
         "(steps + 1) / (self.warmup + 1)",
         "(steps + 2) / (self.warmup + 1)",
         "training/test_curriculum.py::test_warm_up_and_cosine",
@@ -185,7 +185,7 @@ LEARNING = (
     ),
     Mutant(
         "an annealed phase of some minutes still ends by its steps",
-        "training/recipe.py",
+        "training/config.py",
         "steps=None if phase.anneal else phase.steps",
         "steps=phase.steps",
         "training/test_curriculum.py::test_minutes_are_shared_in_proportion",

@@ -56,7 +56,7 @@ class View:
         return self.page.locator(selector).inner_text()
 
     def number(self, selector: str) -> int:
-        """Return the number that a meter shows; -1 while it shows none."""
+        """Return the number that a metric shows; -1 while it shows none."""
         digits = "".join(character for character in self.text(selector) if character.isdigit())
         return int(digits) if digits else -1
 
@@ -76,4 +76,4 @@ class View:
 
     def pause(self) -> None:
         self.press(".")
-        self.until("[data-do=pause]", "Go on")
+        self.until("[data-do=pause]", "Resume")

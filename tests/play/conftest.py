@@ -9,7 +9,7 @@ import pytest
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.play.session import Session
-from tests.play.dreamers import session
+from tests.play.sessions import make_session
 
 
 @pytest.fixture(scope="session")
@@ -23,4 +23,4 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
 @pytest.fixture(scope="session")
 def toy_session_maker(toy: EpisodeStore) -> Callable[[], Session]:
     """What makes a session with a recording."""
-    return lambda: session(store=toy)
+    return lambda: make_session(store=toy)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from acvp.play.limits import Limits
+from acvp.play.connection import Limits
 from acvp.play.server import free_socket, make_app, make_server
 from acvp.play.session import Session
 from tests.faults import PATIENCE
@@ -82,7 +82,7 @@ class Client:
     def __init__(self, port: int) -> None:
         origin = Origin(f"http://127.0.0.1:{port}")
         self.socket = connect(f"ws://127.0.0.1:{port}/play", origin=origin, open_timeout=PATIENCE).__enter__()
-        self.streams = {"real": Frames(), "dream": Frames()}
+        self.streams = {"real": Frames(), "imagined": Frames()}
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +127,7 @@ class Client:
                 if kind == 1:
                     break
         frames: dict[str, NDArray[np.uint8]] = {}
-        for name in ("real", "dream"):
+        for name in ("real", "imagined"):
             if name in header:
                 size = int(np.prod(header[name]["size"])) * (3 if header[name]["form"] == "rgb" else 1)
                 frames[name] = self.streams[name].read(header[name], payload[:size])

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser
 from acvp.data.store import EpisodeStore
 from acvp.play.session import Session
 from tests.play.browsing import DESK, PHONE, View, a_browser
-from tests.play.dreamers import player
 from tests.play.serving import serve, wait_until
+from tests.play.sessions import player
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def address(toy_session_maker: Callable[[], Session]) -> Iterator[str]:
 
 @pytest.fixture
 def view(browser: Browser, address: str) -> Iterator[View]:
-    """A page that has begun to dream."""
+    """A page that has shown its first prediction."""
     found = View(browser, address)
     wait_until(lambda: found.number("#steps p") >= 1)
     yield found
@@ -48,7 +48,7 @@ def same_player(view: View) -> tuple[int, int]:
     return real
 
 
-def test_keys_move_the_real_and_the_dreamed_object(view: View) -> None:
+def test_keys_move_the_object_in_both_worlds(view: View) -> None:
     view.pause()
     moved = []
     for key, (down, right) in {"ArrowLeft": (0, -1), "d": (0, 1), "s": (1, 0), "ArrowUp": (-1, 0)}.items():
@@ -73,7 +73,7 @@ def test_a_held_key_moves_while_the_game_runs(view: View) -> None:
     view.until("#dream figcaption span", "noop")
 
 
-def test_grounding_brings_the_error_to_zero_and_the_difference_to_black(view: View) -> None:
+def test_resync_brings_the_error_to_zero_and_the_difference_to_black(view: View) -> None:
     wait_until(lambda: view.number("#wrong p") > 0)
     view.pause()
     assert view.picture("difference").any()
@@ -103,7 +103,7 @@ def test_rewinding_restores_both_worlds(view: View) -> None:
     assert np.array_equal(view.picture("dream"), before[1])
 
 
-def test_after_rewinding_the_game_goes_on_by_itself(view: View) -> None:
+def test_after_rewinding_the_game_resumes_by_itself(view: View) -> None:
     wait_until(lambda: view.number("#steps p") > 5)
     view.press("Backspace", 3)
     steps = view.number("#steps p")
@@ -133,7 +133,7 @@ def test_switching_predictors(view: View) -> None:
     view.page.locator("#predictor").select_option("gray")
     wait_until(lambda: view.picture("dream").shape == (84, 84, 3))
     assert view.picture("real").shape == (84, 84, 3)
-    assert "this predictor knows no rewards" in view.text("#reward")
+    assert "this predictor predicts no rewards" in view.text("#reward")
     view.press("p")
     wait_until(lambda: view.page.locator("#predictor").input_value() == "copy-last-frame")
     wait_until(lambda: view.number("#steps p") > 3)
@@ -241,7 +241,7 @@ def test_an_agent_plays_and_hands_back(view: View) -> None:
 
 
 @pytest.mark.load
-def test_reset_begins_anew(view: View) -> None:
+def test_reset_starts_a_new_game(view: View) -> None:
     wait_until(lambda: view.number("#steps p") > 40)
     before = view.number("#steps p")
     view.press("Enter")
@@ -270,7 +270,7 @@ def test_every_control_can_be_reached_by_tab(view: View) -> None:
     for _ in range(20):
         view.press("Tab")
         reached.add(view.page.evaluate("document.activeElement.dataset.do ?? document.activeElement.id"))
-    assert {"predictor", "fps", "reset", "pause", "step", "reground", "rewind", "every", "driver", "clip"} <= reached
+    assert {"predictor", "fps", "reset", "pause", "step", "resync", "rewind", "every", "driver", "clip"} <= reached
 
 
 def test_everything_fits_at_1280_by_720(view: View) -> None:
@@ -278,7 +278,7 @@ def test_everything_fits_at_1280_by_720(view: View) -> None:
         720,
         1280,
     ]
-    for selector in ("#tools", "#meters", "#real canvas", "#difference canvas", "header"):
+    for selector in ("#tools", "#metrics", "#real canvas", "#difference canvas", "header"):
         box = view.page.locator(selector).bounding_box()
         assert box is not None
         assert box["y"] >= 0
@@ -309,9 +309,9 @@ def test_a_phone_has_keys_to_touch(browser: Browser, address: str) -> None:
     wait_until(lambda: player(view.picture("real"))[1] == 10)
     right.dispatch_event("pointerup")
     view.page.locator("[data-do=pause]").tap()
-    view.until("[data-do=pause]", "Go on")
+    view.until("[data-do=pause]", "Resume")
     assert same_player(view)[1] == 10
-    for selector in ("#real canvas", "#dream canvas", "#difference canvas", "#touch", "#tools", "#meters"):
+    for selector in ("#real canvas", "#dream canvas", "#difference canvas", "#touch", "#tools", "#metrics"):
         box = view.page.locator(selector).bounding_box()
         assert box is not None
         assert box["x"] >= 0
@@ -343,7 +343,7 @@ def test_a_server_that_goes_is_noticed(browser: Browser, toy_session_maker: Call
     view.context.close()
 
 
-def test_a_phone_held_across_has_its_keys_in_sight(browser: Browser, address: str) -> None:
+def test_a_phone_held_across_shows_its_keys(browser: Browser, address: str) -> None:
     view = View(browser, address, viewport={"width": 844, "height": 390}, has_touch=True, is_mobile=True)
     wait_until(lambda: view.number("#steps p") >= 1)
     for selector in ("#touch button[aria-label=down]", "#dream canvas", "[data-do=reset]", "#rate"):

@@ -19,10 +19,10 @@ from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor, config_class, predictor_files, rollout
 from acvp.pixel.predictor import PixelPredictor
-from acvp.play import static_page as ort_web
-from acvp.play.onnx import Graphs, OnnxDream, compare, example_frames, to_graphs
-from acvp.play.static_page import WANTED, runtime_files
-from tests.play.dreamers import MEANINGS
+from acvp.play import static_page
+from acvp.play.onnx import Graphs, OnnxPredictor, compare, example_frames, to_graphs
+from acvp.play.static_page import RUNTIME_NAMES, runtime_files
+from tests.play.sessions import MEANINGS
 
 PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
 NETWORK: dict[str, Any] = {
@@ -82,14 +82,14 @@ def graphs() -> Callable[[str], tuple[Predictor, Graphs]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SIZES)
-def test_a_dream_in_onnx_is_the_dream_in_torch(graphs: Callable[[str], tuple[Predictor, Graphs]], kind: str) -> None:
+def test_predictions_in_onnx_are_those_of_torch(graphs: Callable[[str], tuple[Predictor, Graphs]], kind: str) -> None:
     predictor, made = graphs(kind)
-    dream, actions = OnnxDream(made), [1, 4, 0, 2, 2, 3, 1, 1, 0, 4, 3, 2]
+    onnx, actions = OnnxPredictor(made), [1, 4, 0, 2, 2, 3, 1, 1, 0, 4, 3, 2]
     frames = example_frames(predictor).numpy()
     wanted = rollout(predictor, frames[0], np.array(actions))
-    state, found = dream.observe(frames), []
+    state, found = onnx.observe(frames), []
     for action in actions:
-        given, state = dream.step(state, np.eye(5, dtype=np.float32)[action][None])
+        given, state = onnx.step(state, np.eye(5, dtype=np.float32)[action][None])
         found.append(given["frame"][0])
     apart = np.abs(np.stack(found).astype(int) - wanted)
     assert apart.max() <= (0 if kind in ("pixel", "copy-last-frame", "mean-frame") else 1)
@@ -119,14 +119,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_onnx_files_say_how_to_use_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_onnx_files_come_with_a_description(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["export", "--run", str(folder), "--onnx", str(out)]) == 0
     assert "the same as torch" in capsys.readouterr().out
     assert sorted(path.name for path in out.iterdir()) == ["observe.onnx", "predictor.json", "step.onnx"]
-    told = json.loads((out / "predictor.json").read_text())
-    assert (told["name"], told["game"], told["actions"]) == ("tiny", TOY_ID, list(MEANINGS))
-    assert (told["context"], told["frame"], told["state"], told["outcome"]) == (1, [24, 24, 3], ["frames"], False)
+    described = json.loads((out / "predictor.json").read_text())
+    assert (described["name"], described["game"], described["actions"]) == ("tiny", TOY_ID, list(MEANINGS))
+    assert (described["context"], described["frame"], described["state"], described["outcome"]) == (
+        1,
+        [24, 24, 3],
+        ["frames"],
+        False,
+    )
 
 
 def test_starts_come_from_a_store_or_from_the_game(
@@ -173,7 +178,7 @@ def test_mistakes_get_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_without_npm_the_cure_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_the_error_names_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="install Node"):
@@ -182,7 +187,7 @@ def test_without_npm_the_cure_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_another_runtime_than_the_known_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(ort_web, "_fetch", lambda: b"something else")
+    monkeypatch.setattr(static_page, "_fetch", lambda: b"something else")
     with pytest.raises(UserError, match="checksum"):
         runtime_files()
     assert list(tmp_path.iterdir()) == []
@@ -195,7 +200,7 @@ def test_the_runtime_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pyte
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name in WANTED:
+        for name in RUNTIME_NAMES:
             member = tarfile.TarInfo(f"package/dist/{name}")
             member.size = len(name)
             archive.addfile(member, io.BytesIO(name.encode()))
@@ -206,8 +211,8 @@ def test_the_runtime_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pyte
         return buffer.getvalue()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(ort_web, "SHA256", hashlib.sha256(buffer.getvalue()).hexdigest())
-    monkeypatch.setattr(ort_web, "_fetch", fetch)
+    monkeypatch.setattr(static_page, "SHA256", hashlib.sha256(buffer.getvalue()).hexdigest())
+    monkeypatch.setattr(static_page, "_fetch", fetch)
     assert runtime_files() == runtime_files()
-    assert runtime_files()[WANTED[0]] == WANTED[0].encode()
+    assert runtime_files()[RUNTIME_NAMES[0]] == RUNTIME_NAMES[0].encode()
     assert len(fetched) == 1

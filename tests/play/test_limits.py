@@ -15,9 +15,8 @@ from websockets.exceptions import ConnectionClosed
 
 from acvp.errors import UserError
 from acvp.play.config import PlayConfig
-from acvp.play.connection import IN_FLIGHT, Presence
-from acvp.play.limits import OUT_OF_FILES, Limits, OutOfFiles
-from acvp.play.run import play
+from acvp.play.connection import IN_FLIGHT, OUT_OF_FILES, Limits, PageActivity
+from acvp.play.server import OutOfFilesHandler, play
 from acvp.play.session import Session
 from tests.faults import PATIENCE
 from tests.play.serving import Client, serve, wait_until
@@ -79,10 +78,10 @@ def test_an_upgraded_socket_outlives_the_time_limit_of_requests(toy_session_make
     with serve(toy_session_maker, limits=Limits(request_seconds=SOON)) as port, Client(port) as page:
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as silent:
             ends(silent)  # the limit has passed for one that connected later
-        assert page.until(lambda facts: facts["number"] > 1)
+        assert page.until(lambda facts: facts["agent_steps"] > 1)
 
 
-def test_a_page_that_confirms_nothing_gives_up_its_seat(toy_session_maker: Callable[[], Session]) -> None:
+def test_a_page_that_confirms_nothing_loses_its_slot(toy_session_maker: Callable[[], Session]) -> None:
     with serve(toy_session_maker, sessions=1, limits=Limits(silent_seconds=SOON)) as port:
         for _ in range(3):
             with Client(port) as silent, pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
@@ -92,7 +91,7 @@ def test_a_page_that_confirms_nothing_gives_up_its_seat(toy_session_maker: Calla
             assert (closed.value.rcvd.code, "confirmed" in closed.value.rcvd.reason) == (1008, True)
 
 
-def test_a_socket_that_never_reads_gives_up_its_seat(toy_session_maker: Callable[[], Session]) -> None:
+def test_a_socket_that_never_reads_loses_its_slot(toy_session_maker: Callable[[], Session]) -> None:
     with (
         serve(toy_session_maker, sessions=1, limits=Limits(silent_seconds=SOON)) as port,
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as silent,
@@ -103,7 +102,7 @@ def test_a_socket_that_never_reads_gives_up_its_seat(toy_session_maker: Callable
 
 
 def enters(port: int) -> bool:
-    """Return whether a new page finds a seat."""
+    """Return whether a new page finds a slot."""
     with Client(port) as page:
         try:
             return bool(page.text("welcome"))
@@ -111,7 +110,7 @@ def enters(port: int) -> bool:
             return False
 
 
-def test_an_idle_page_gives_up_its_seat_only_to_another_one(toy_session_maker: Callable[[], Session]) -> None:
+def test_an_idle_page_loses_its_slot_only_to_another_page(toy_session_maker: Callable[[], Session]) -> None:
     with serve(toy_session_maker, sessions=1, limits=Limits(idle_seconds=SOON)) as port, Client(port) as idle:
         idle.send("pause", on=True)
         idle.until(lambda facts: facts["paused"])
@@ -123,7 +122,7 @@ def test_an_idle_page_gives_up_its_seat_only_to_another_one(toy_session_maker: C
         assert (closed.value.rcvd.code, "another page" in closed.value.rcvd.reason) == (1008, True)
 
 
-def test_a_page_that_is_not_idle_for_long_keeps_its_seat(toy_session_maker: Callable[[], Session]) -> None:
+def test_a_page_that_is_not_idle_for_long_keeps_its_slot(toy_session_maker: Callable[[], Session]) -> None:
     with serve(toy_session_maker, sessions=1, limits=Limits(idle_seconds=NEVER)) as port, Client(port) as first:
         first.send("pause", on=True)
         first.until(lambda facts: facts["paused"])
@@ -133,7 +132,7 @@ def test_a_page_that_is_not_idle_for_long_keeps_its_seat(toy_session_maker: Call
 
 
 def test_silence_is_counted_while_a_picture_is_unconfirmed() -> None:
-    page = Presence(0.0)
+    page = PageActivity(0.0)
     assert (page.silent(50.0), page.idle(50.0)) == (0.0, 0.0), "the session is still being made"
     page.end_command(50.0)
     assert (page.silent(60.0), page.idle(60.0)) == (0.0, 10.0), "nothing to confirm"
@@ -149,8 +148,8 @@ def test_silence_is_counted_while_a_picture_is_unconfirmed() -> None:
     assert (page.silent(90.0), page.shown) == (0.0, 2)
 
 
-def test_a_page_is_not_silent_while_the_server_obeys_it() -> None:
-    page = Presence(0.0)
+def test_a_page_is_not_silent_while_the_server_handles_its_command() -> None:
+    page = PageActivity(0.0)
     page.end_command(0.0)
     page.send(10.0)
     page.begin_command(20.0)
@@ -160,7 +159,7 @@ def test_a_page_is_not_silent_while_the_server_obeys_it() -> None:
 
 
 def test_room_for_pictures() -> None:
-    page = Presence(0.0)
+    page = PageActivity(0.0)
     for _ in range(IN_FLIGHT):
         assert page.room
         page.send(0.0)
@@ -172,14 +171,14 @@ def test_room_for_pictures() -> None:
 CHILD = """
 import os, resource, sys
 from acvp.play.server import free_socket, make_app, make_server
-from acvp.play.limits import Limits
-from tests.play.dreamers import session
+from acvp.play.connection import Limits
+from tests.play.sessions import make_session
 
 listener = free_socket(18750)
 port = listener.getsockname()[1]
-session().close()
+make_session().close()
 limits = Limits(request_seconds=3600.0)
-server = make_server(make_app(session, port=port, sessions=4, limits=limits), limits)
+server = make_server(make_app(make_session, port=port, sessions=4, limits=limits), limits)
 used = max(int(name) for name in os.listdir("/proc/self/fd"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (used + 16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 print(port, flush=True)
@@ -188,7 +187,7 @@ server.run(sockets=[listener])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts open files in /proc")
-def test_a_server_without_files_says_so_in_one_line_and_continues(tmp_path: Path) -> None:
+def test_a_server_out_of_files_logs_one_line_and_continues(tmp_path: Path) -> None:
     log = tmp_path / "err"
     with (
         log.open("w") as errors,
@@ -211,7 +210,7 @@ def test_a_server_without_files_says_so_in_one_line_and_continues(tmp_path: Path
 
 def test_other_errors_of_the_event_loop_are_still_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
-        handler = OutOfFiles()
+        handler = OutOfFilesHandler()
         for error in (ValueError("odd"), OSError(24, "Too many"), OSError(23, "Too many")):
             handler(asyncio.get_running_loop(), {"message": "it failed", "exception": error})
 
@@ -225,7 +224,7 @@ def test_no_file_left_to_listen_with(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("acvp.play.server.free_socket", none_left)
-    monkeypatch.setattr("acvp.play.run.session_maker", lambda config: lambda: Client.__new__(Client))
+    monkeypatch.setattr("acvp.play.server.session_maker", lambda config: lambda: Client.__new__(Client))
     monkeypatch.setattr(Client, "close", lambda self: None, raising=False)
     with pytest.raises(UserError, match="ulimit"):
         play(PlayConfig(browser=False), print)

@@ -16,13 +16,12 @@ from acvp.cli.main import main
 from acvp.models import predictor_files
 from acvp.pixel import PixelPredictor
 from acvp.play.config import PlayConfig
-from acvp.play.context import gather
-from acvp.play.imagined import Dreamer
-from acvp.play.run import session_maker
-from acvp.play.server import free_socket
+from acvp.play.imagined import ImaginedWorld
+from acvp.play.model_pool import make_model_pool
+from acvp.play.server import free_socket, session_maker
 from tests.faults import PATIENCE
-from tests.play.dreamers import network
 from tests.play.serving import Client
+from tests.play.sessions import network
 
 
 @pytest.fixture
@@ -70,28 +69,28 @@ def test_mistakes_get_one_line(
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_looking_at_every_action_leaves_the_luck_as_it_was(steps: int) -> None:
-    subject = gather([], ["freeway"], temperature=1.0).get("freeway")
-    assert isinstance(subject.predictor, PixelPredictor)
-    assert subject.predictor.generator is not None
-    dreamer = Dreamer(subject)
+def test_looking_at_every_action_uses_up_no_noise(steps: int) -> None:
+    model = make_model_pool([], ["freeway"], temperature=1.0).get("freeway")
+    assert isinstance(model.predictor, PixelPredictor)
+    assert model.predictor.generator is not None
+    world = ImaginedWorld(model)
     black = np.zeros((210, 160, 3), np.uint8)
-    dream = dreamer.ground([black] * 16, [0] * 15)
-    before = subject.predictor.generator.get_state()
-    dreamer.every_action(dream, steps)
-    assert torch.equal(subject.predictor.generator.get_state(), before)
-    dreamer.step(dream, 0)
-    assert not torch.equal(subject.predictor.generator.get_state(), before)
+    state = world.resync([black] * 16, [0] * 15)
+    before = model.predictor.generator.get_state()
+    world.every_action(state, steps)
+    assert torch.equal(model.predictor.generator.get_state(), before)
+    world.step(state, 0)
+    assert not torch.equal(model.predictor.generator.get_state(), before)
 
 
-def test_with_a_temperature_those_draw_that_can(folder: Path) -> None:
+def test_with_a_temperature_predictors_that_can_sample_do(folder: Path) -> None:
     session = session_maker(PlayConfig(run=(folder,), pretrained=("freeway",), temperature=0.5, seed=7))()
-    drawing, other = (session.cast.get(name).predictor for name in ("freeway", "tiny"))
+    sampling, other = (session.models.get(name).predictor for name in ("freeway", "tiny"))
     session.close()
-    assert isinstance(drawing, PixelPredictor)
-    assert drawing.temperature == 0.5
-    assert drawing.generator is not None
-    assert drawing.generator.initial_seed() == 7
+    assert isinstance(sampling, PixelPredictor)
+    assert sampling.temperature == 0.5
+    assert sampling.generator is not None
+    assert sampling.generator.initial_seed() == 7
     assert not isinstance(other, PixelPredictor)
 
 
@@ -102,7 +101,7 @@ def hear_interrupts() -> None:
 
 @pytest.mark.slow
 @pytest.mark.load
-def test_it_serves_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
+def test_it_serves_prints_the_address_and_ends_with_ctrl_c(folder: Path) -> None:
     with free_socket(18900) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "acvp", "play", "--run", str(folder), "--port", str(port), "--no-browser"]

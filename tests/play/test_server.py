@@ -22,8 +22,8 @@ from acvp.play.protocol import MAX_MESSAGE
 from acvp.play.server import free_socket, open_page, page_files
 from acvp.play.session import Session
 from tests.faults import PATIENCE, Trials, counted
-from tests.play.dreamers import UP, player
 from tests.play.serving import Client, serve, wait_until
+from tests.play.sessions import UP, player
 
 pytestmark = pytest.mark.load
 
@@ -164,15 +164,15 @@ def test_a_page_plays(port: int) -> None:
         page.send("hold", action=UP)
         page.until(lambda facts: facts["action"] == UP)
         header, frames = page.picture()
-        assert player(frames["real"]) == player(frames["dream"])
+        assert player(frames["real"]) == player(frames["imagined"])
         page.send("pause", on=True)
         header = page.until(lambda facts: facts["paused"])
         assert header["steps"] > 0
-        page.send("reground")
+        page.send("resync")
         while header["steps"] > 0:  # a picture from before may still be on its way
             header, frames = page.picture()
-        assert header["wrong"] == 0
-        assert np.array_equal(frames["real"], frames["dream"])
+        assert header["wrong_pixels"] == 0
+        assert np.array_equal(frames["real"], frames["imagined"])
         page.send("every_action", steps=1)
         assert page.binary(2)[0]["shape"] == [5, 24, 24, 3]
         page.send("switch", name="gray")
@@ -184,13 +184,13 @@ def test_a_page_plays(port: int) -> None:
 def test_a_paused_page_stands_still_and_steps_one_by_one(port: int) -> None:
     with Client(port) as page:
         page.send("pause", on=True)
-        number = page.until(lambda facts: facts["paused"])["number"]
+        number = page.until(lambda facts: facts["paused"])["agent_steps"]
         for _ in range(3):
             page.send("step")
             number += 1
-            page.until(lambda facts, number=number: facts["number"] == number)  # type: ignore[misc]
+            page.until(lambda facts, number=number: facts["agent_steps"] == number)  # type: ignore[misc]
         page.send("rewind")
-        page.until(lambda facts: facts["number"] == number - 1)
+        page.until(lambda facts: facts["agent_steps"] == number - 1)
 
 
 def test_a_slow_reader_gets_the_newest_picture(port: int) -> None:
@@ -199,13 +199,13 @@ def test_a_slow_reader_gets_the_newest_picture(port: int) -> None:
         last = [slow.picture(confirm=False)[0] for _ in range(IN_FLIGHT)][-1]
         skipped = 0
         while skipped <= 5:  # on a busy machine the game may need several such breaks to get ahead
-            number = quick.picture()[0]["number"]
-            quick.until(lambda facts, number=number: facts["number"] >= number + 10)  # type: ignore[misc]
+            number = quick.picture()[0]["agent_steps"]
+            quick.until(lambda facts, number=number: facts["agent_steps"] >= number + 10)  # type: ignore[misc]
             with pytest.raises(TimeoutError):
                 slow.socket.recv(0)  # nothing more came meanwhile
             slow.confirm(last["picture"])
             first, *_, new_last = [slow.picture(confirm=False)[0] for _ in range(IN_FLIGHT)]
-            skipped, last = first["number"] - last["number"], new_last
+            skipped, last = first["agent_steps"] - last["agent_steps"], new_last
 
 
 def test_a_picture_number_that_was_never_sent_helps_nobody(port: int) -> None:
@@ -219,7 +219,7 @@ def test_a_picture_number_that_was_never_sent_helps_nobody(port: int) -> None:
             page.socket.recv(0.5)
 
 
-def test_more_pages_than_allowed_are_told_so(toy_session_maker: Callable[[], Session]) -> None:
+def test_more_pages_than_allowed_get_the_reason(toy_session_maker: Callable[[], Session]) -> None:
     with serve(toy_session_maker, sessions=1) as port, Client(port) as first:
         first.text("welcome")
         with Client(port) as second, pytest.raises(ConnectionClosed) as closed:
@@ -290,7 +290,7 @@ def test_a_client_that_vanishes_is_cleaned_up(trials: Trials, toy_session_maker:
         assert memory[-1] - memory[len(memory) // 5] < 20e6
 
 
-def test_a_session_that_fails_tells_the_page(toy_session_maker: Callable[[], Session]) -> None:
+def test_the_page_gets_the_reason_why_a_session_failed(toy_session_maker: Callable[[], Session]) -> None:
     def broken() -> Session:
         raise UserError("this game is out of order")
 
@@ -323,7 +323,7 @@ def test_fuzzed_messages_hurt_nobody(trials: Trials, port: int, capfd: pytest.Ca
 
     trials.run(survives)
     with Client(port) as page:
-        page.until(lambda facts: facts["number"] > 3)
+        page.until(lambda facts: facts["agent_steps"] > 3)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -344,14 +344,14 @@ def test_oversized_and_foreign_messages_end_the_connection(port: int) -> None:
     assert closing_code(port, b"\x01\x02") == 1003
 
 
-def test_a_flood_ends_the_connection_and_the_other_page_plays_on(
+def test_a_flood_ends_the_connection_and_the_other_page_continues(
     port: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acvp.play.connection.MOST_MESSAGES", 50)  # in a second, which a busy machine manages too
+    monkeypatch.setattr("acvp.play.connection.MAX_MESSAGES", 50)  # in a second, which a busy machine manages too
     with Client(port) as other:
-        before = other.until(lambda facts: facts["number"] > 1)["number"]
+        before = other.until(lambda facts: facts["agent_steps"] > 1)["agent_steps"]
         assert closing_code(port, *['{"do":"hold","action":1}'] * 300) == 1008
-        assert other.until(lambda facts: facts["number"] > before + 3)
+        assert other.until(lambda facts: facts["agent_steps"] > before + 3)
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -59,7 +59,7 @@ def host(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_dream_plays_alone(browser: Browser, address: str) -> None:
+def test_the_static_page_plays_without_a_server(browser: Browser, address: str) -> None:
     view = View(browser, address)
     wait_until(lambda: view.number("#steps p") >= 0)
     view.context.set_offline(True)  # everything is there by now

@@ -30,7 +30,7 @@ def test_the_training_curve_has_copying_beside_the_error() -> None:
 def folder(tmp_path: Path) -> Path:
     run = RunFolder(tmp_path / "run")
     run.path.mkdir()
-    run.write_config({"recipe": {}})
+    run.write_config({"training": {}})
     return run.path
 
 

@@ -20,10 +20,8 @@ from torch.optim import Optimizer
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.models.predictor import TrainingBatch
-from acvp.training.config import TrainConfig
+from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig
 from acvp.training.log import StepReport
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.recipe import Phase, Recipe
 from acvp.training.run import Result, train
 from acvp.training.trainer import Trainer
 from tests.networks import network
@@ -46,28 +44,30 @@ def sizes(model: str, width: int = 4, hidden: int = 8) -> dict[str, Any]:
     return {"width": width, "hidden": hidden} | ({} if model == "no-action" else {"factors": hidden})
 
 
-def small_recipe(model: str = "feedforward", **changes: Any) -> Recipe:
-    """A recipe of two phases, five and four updates, evaluated after every third."""
+def small_config(model: str = "feedforward", **changes: Any) -> TrainingConfig:
+    """A config of two phases, five and four updates, evaluated after every third."""
     predictor = network(model, FRAME, actions=5, **sizes(model))
     first = Phase(predict=1, context=predictor.context, batch_size=4, lr=1e-3, steps=5, warmup=2, decay=0.5)
-    recipe = Recipe(
+    training = TrainingConfig(
         name="small",
         predictor=predictor,
         view="rgb",
-        optimizer=OptimizerConfig(kind="adam", bias_rate=2.0),
+        optimizer=OptimizerConfig(name="adam", bias_rate=2.0),
         phases=(first, replace(first, predict=3, batch_size=2, steps=4)),
         evaluate_every=3,
         windows=4,
         horizons=(1, 5),
     )
-    return replace(recipe, **changes)
+    return replace(training, **changes)
 
 
-def run(store: EpisodeStore, recipe: Recipe, folder: Path, text: io.StringIO | None = None, **options: Any) -> Result:
+def run(
+    store: EpisodeStore, training: TrainingConfig, folder: Path, text: io.StringIO | None = None, **options: Any
+) -> Result:
     """Train in this process, saving after every step unless told otherwise; what is printed goes to `text`."""
     usual: dict[str, Any] = {"data": store.path, "run": folder, "save_minutes": 0.0, "device": "cpu"}
     config = TrainConfig(**(usual | options))
-    return train(config, store, recipe, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
+    return train(config, store, training, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
 
 
 Moment = tuple[int, float, float, str, float]

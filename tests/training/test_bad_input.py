@@ -15,7 +15,7 @@ from acvp.durable import exclusive_writer, seal
 from acvp.errors import UserError
 from acvp.models import Predictor
 from tests.data.answers import answer_store
-from tests.training.small import run, small_recipe
+from tests.training.small import run, small_config
 
 SMOKE = ["train", "--preset", "smoke", "--device", "cpu"]
 
@@ -34,12 +34,12 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def begun(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has been started with the smoke preset's config; its folder."""
     from acvp.training.config import TrainConfig
-    from acvp.training.presets import make_recipe
+    from acvp.training.presets import make_config
 
     folder = tmp_path_factory.mktemp("begun") / "run"
     folder.mkdir()
-    recipe = make_recipe(TrainConfig(data=store.path, preset="smoke"), store)
-    config = {"recipe": json.loads(json.dumps(recipe.to_dict())), "store": store.digest}
+    training = make_config(TrainConfig(data=store.path, preset="smoke"), store)
+    config = {"training": json.loads(json.dumps(training.to_dict())), "store": store.digest}
     (folder / "config.json").write_bytes(seal(config))
     return folder
 
@@ -67,20 +67,20 @@ def test_other_frames_and_actions_than_the_checkpoint(
 
 
 def test_other_actions_than_the_checkpoint(store: EpisodeStore, tmp_path: Path) -> None:
-    run(store, small_recipe(), tmp_path / "run")
-    fewer = small_recipe().to_dict()
+    run(store, small_config(), tmp_path / "run")
+    fewer = small_config().to_dict()
     fewer["predictor"]["actions"] = 7
-    (tmp_path / "run" / "config.json").write_bytes(seal({"recipe": fewer, "store": store.digest}))
+    (tmp_path / "run" / "config.json").write_bytes(seal({"training": fewer, "store": store.digest}))
     with pytest.raises(UserError, match="another number of actions"):
-        run(store, small_recipe(), tmp_path / "run")
+        run(store, small_config(), tmp_path / "run")
 
 
 def test_another_store_of_the_same_kind(store: EpisodeStore, tmp_path: Path) -> None:
     from tests.training.small import toy_store
 
-    run(store, small_recipe(), tmp_path / "run")
+    run(store, small_config(), tmp_path / "run")
     with pytest.raises(UserError, match="another store"):
-        run(toy_store(tmp_path / "other", seed=5), small_recipe(), tmp_path / "run")
+        run(toy_store(tmp_path / "other", seed=5), small_config(), tmp_path / "run")
 
 
 def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,8 +136,8 @@ def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None
     with exclusive_writer(folder):
         code = (
             "import sys; from pathlib import Path; from acvp.data.store import EpisodeStore; "
-            "from tests.training.small import run, small_recipe; "
-            f"run(EpisodeStore({str(store.path)!r}), small_recipe(), Path({str(folder)!r}))"
+            "from tests.training.small import run, small_config; "
+            f"run(EpisodeStore({str(store.path)!r}), small_config(), Path({str(folder)!r}))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -145,25 +145,25 @@ def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None
 
 
 def test_a_damaged_run_config_is_told(store: EpisodeStore, tmp_path: Path) -> None:
-    run(store, small_recipe(), tmp_path / "run")
+    run(store, small_config(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
     config.write_bytes(config.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
     with pytest.raises(UserError, match=r"config\.json: its checksum does not match"):
-        run(store, small_recipe(), tmp_path / "run")
+        run(store, small_config(), tmp_path / "run")
 
 
 def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> None:
-    run(store, small_recipe(), tmp_path / "run")
+    run(store, small_config(), tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
         file.write_bytes(b"")
     with pytest.raises(UserError, match=r"none of \d checkpoints is whole"):
-        run(store, small_recipe(), tmp_path / "run")
+        run(store, small_config(), tmp_path / "run")
 
 
 def test_bfloat16_where_it_does_not_run(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acvp.training.devices.cpu_has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="--precision bf16: bfloat16 does not run on this cpu"):
-        run(store, small_recipe(), tmp_path / "run", precision="bf16")
+        run(store, small_config(), tmp_path / "run", precision="bf16")
 
 
 def test_networks_that_cannot_be_compiled(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,4 +175,4 @@ def test_networks_that_cannot_be_compiled(store: EpisodeStore, tmp_path: Path, m
 
     monkeypatch.setattr("acvp.training.run.compile_networks", compile_broken)
     with pytest.raises(UserError, match=r"--compile: .*no compiler here.*; leave it out"):
-        run(store, small_recipe(), tmp_path / "run", compile=True)
+        run(store, small_config(), tmp_path / "run", compile=True)

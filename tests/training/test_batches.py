@@ -11,20 +11,20 @@ import pytest
 from acvp.data.priorities import rarity_of, rarity_of_windows
 from acvp.data.store import EpisodeStore
 from acvp.training.data import TrainingData
-from tests.training.small import small_recipe
+from tests.training.small import small_config
 
 
 def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
-    recipe = small_recipe()
-    phase = replace(recipe.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
-    data = TrainingData(store, recipe)
+    training = small_config()
+    phase = replace(training.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
+    data = TrainingData(store, training)
     windows = data.windows(phase)
     rare, eventful = data.emphases(windows, phase)
     assert (rare.share, eventful.share) == (0.5, 0.25)
     assert np.allclose(rare.cumulative, np.cumsum(rarity_of_windows(windows, rarity_of(data.train))))
     assert np.array_equal(eventful.cumulative, np.cumsum(windows.eventful()))
-    expected = windows.draw(6, seed=recipe.seed, step=4, emphases=(rare, eventful))
-    assert not np.array_equal(expected, windows.draw(6, seed=recipe.seed, step=4))
+    expected = windows.draw(6, seed=training.seed, step=4, emphases=(rare, eventful))
+    assert not np.array_equal(expected, windows.draw(6, seed=training.seed, step=4))
     whole = list(islice(data.batches(phase, 0, rank=0, world_size=1, threads=1), 5))[4]
     resumed = next(data.batches(phase, 4, rank=0, world_size=1, threads=1))
     halves = [next(data.batches(phase, 4, rank=rank, world_size=2, threads=1)).frames for rank in (0, 1)]
@@ -35,14 +35,14 @@ def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
 
 def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acvp.training.data.rarity_of", None)
-    recipe = small_recipe()
-    data = TrainingData(store, recipe)
-    assert data.emphases(data.windows(recipe.phases[0]), recipe.phases[0]) == ()
+    training = small_config()
+    data = TrainingData(store, training)
+    assert data.emphases(data.windows(training.phases[0]), training.phases[0]) == ()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_held_out_windows_are_of_the_test_part(store: EpisodeStore, seed: int) -> None:
-    data = TrainingData(store, small_recipe(seed=seed))
+    data = TrainingData(store, small_config(seed=seed))
     batch, horizons = data.held_out()
     assert not set(data.held_out_episodes) & {entry.number for entry in data.train.entries}
     assert batch.palette is not None
@@ -53,7 +53,7 @@ def test_held_out_windows_are_of_the_test_part(store: EpisodeStore, seed: int) -
 
 
 def test_the_mean_image_is_of_the_training_part_alone(store: EpisodeStore) -> None:
-    data = TrainingData(store, small_recipe())
+    data = TrainingData(store, small_config())
     train = np.concatenate([data.train[k].frames() for k in range(len(data.train))])
     every = np.concatenate([episode.frames() for episode in store])
     np.testing.assert_allclose(data.mean(), train.mean(0), rtol=1e-5)

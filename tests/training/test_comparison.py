@@ -19,11 +19,10 @@ from acvp.models import MeanFrame, MeanFrameConfig, build_predictor
 from acvp.runs import RunFolder
 from acvp.training import run as session
 from acvp.training import validation as comparison
-from acvp.training.config import TrainConfig
+from acvp.training.config import TrainConfig, prolonged, total_minutes, within_minutes
 from acvp.training.data import TrainingData
-from acvp.training.recipe import prolonged, total_minutes, within_minutes
 from acvp.training.validation import FEWEST, Comparison, Conclusions, HeldOut, compare_with_copying, paired
-from tests.training.small import FRAME, Trace, run, small_recipe
+from tests.training.small import FRAME, Trace, run, small_config
 
 
 def errors(difference: float, spread: float, windows: int = 64) -> np.ndarray:
@@ -73,9 +72,9 @@ def test_a_run_has_learned_if_it_is_better_anywhere() -> None:
 
 
 def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStore) -> None:
-    recipe = small_recipe()
-    data = TrainingData(store, recipe)
-    predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(1)).eval()
+    training = small_config()
+    data = TrainingData(store, training)
+    predictor = build_predictor(training.predictor, torch.Generator().manual_seed(1)).eval()
     predictor.normalizer.set_mean(data.mean())
     found = compare_with_copying(predictor, data)
     windows, horizons = data.test_windows()
@@ -83,7 +82,7 @@ def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStor
     chosen = np.unique(np.linspace(0, len(windows) - 1, comparison.WINDOWS).astype(np.int64))
     report = HeldOut(windows.batch(chosen), horizons).measure(predictor)
     for each in found.comparisons:
-        assert each.windows == len(chosen) > recipe.windows
+        assert each.windows == len(chosen) > training.windows
         assert each.error == pytest.approx(report.error[each.steps], rel=1e-4)
         assert each.copy_last == pytest.approx(report.copy_last[each.steps], rel=1e-4)
     assert found.unit == "squared error"
@@ -91,7 +90,7 @@ def test_the_comparison_is_the_held_out_error_of_more_windows(store: EpisodeStor
 
 def test_copying_is_not_distinguishable_from_copying(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the predictor's own error decides."""
-    data = TrainingData(store, small_recipe())
+    data = TrainingData(store, small_config())
     mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
     mean.normalizer.set_mean(data.mean())
     measure = HeldOut.errors_by_window
@@ -104,9 +103,9 @@ def test_copying_is_not_distinguishable_from_copying(store: EpisodeStore, monkey
 @pytest.mark.parametrize("model", ["feedforward", "mlp"])
 def test_a_run_that_learned_nothing_says_so(store: EpisodeStore, tmp_path: Path, model: str) -> None:
     text = io.StringIO()
-    recipe = small_recipe(model)
-    recipe = replace(recipe, phases=(replace(recipe.phases[0], lr=1e-12, steps=1),))
-    assert run(store, recipe, tmp_path / "run", text).exit_code == 0
+    training = small_config(model)
+    training = replace(training, phases=(replace(training.phases[0], lr=1e-12, steps=1),))
+    assert run(store, training, tmp_path / "run", text).exit_code == 0
     said = text.getvalue()
     assert "1-step: worse than copying the last frame (squared error" in said
     assert "5-step: " in said
@@ -119,10 +118,10 @@ def test_a_run_that_learned_nothing_says_so(store: EpisodeStore, tmp_path: Path,
 def test_comparing_changes_nothing_else(
     store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(store, small_recipe(), tmp_path / "with")
+    run(store, small_config(), tmp_path / "with")
     none = Conclusions(unit="", episodes=1, comparisons=())
     monkeypatch.setattr(session, "compare_with_copying", lambda *arguments: none)
-    run(store, small_recipe(), tmp_path / "without")
+    run(store, small_config(), tmp_path / "without")
     files = [tmp_path / name / "predictor" / "model.safetensors" for name in ("with", "without")]
     assert files[0].read_bytes() == files[1].read_bytes()
     lines = [RunFolder(tmp_path / name).metrics() for name in ("with", "without")]
@@ -142,9 +141,9 @@ def test_a_stop_while_comparing_is_made_up_for(
     text = io.StringIO()
     with monkeypatch.context() as patch:
         patch.setattr(session, "compare_with_copying", stopped)
-        assert run(store, small_recipe(), tmp_path / "run", text).exit_code == 128 + 15
+        assert run(store, small_config(), tmp_path / "run", text).exit_code == 128 + 15
     assert not (tmp_path / "run" / "predictor").exists()
-    assert run(store, small_recipe(), tmp_path / "run", text).exit_code == 0
+    assert run(store, small_config(), tmp_path / "run", text).exit_code == 0
     assert "1-step: " in text.getvalue()
 
 
@@ -202,9 +201,9 @@ def test_the_printed_command_trains_further(
 def test_a_killed_extension_still_writes_its_predictor(
     store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = small_recipe()
-    longer = replace(recipe, phases=within_minutes(recipe.phases, 9.0))
-    run(store, recipe, tmp_path / "run")
+    training = small_config()
+    longer = replace(training, phases=within_minutes(training.phases, 9.0))
+    run(store, training, tmp_path / "run")
     trace.stop_after = 12
     assert run(store, longer, tmp_path / "run", minutes=9.0).exit_code == 128 + 15
     assert not (tmp_path / "run" / "predictor" / "config.json").exists()
@@ -215,7 +214,7 @@ def test_a_killed_extension_still_writes_its_predictor(
 
 
 def test_more_minutes_are_added_as_further_phases() -> None:
-    phases = small_recipe().phases
+    phases = small_config().phases
     five, eight = within_minutes(phases, 5.0), within_minutes(phases, 8.0)
     longer = prolonged(five, eight)
     assert longer is not None
@@ -230,12 +229,12 @@ def test_more_minutes_are_added_as_further_phases() -> None:
 
 
 def test_other_changes_than_more_minutes_are_still_refused(store: EpisodeStore, tmp_path: Path) -> None:
-    recipe = small_recipe()
-    run(store, recipe, tmp_path / "run")
-    other = replace(recipe, phases=within_minutes((replace(recipe.phases[0], lr=0.5), recipe.phases[1]), 9.0))
+    training = small_config()
+    run(store, training, tmp_path / "run")
+    other = replace(training, phases=within_minutes((replace(training.phases[0], lr=0.5), training.phases[1]), 9.0))
     with pytest.raises(UserError, match="another config"):
         run(store, other, tmp_path / "run", minutes=9.0)
-    seeded = replace(recipe, seed=2, phases=within_minutes(recipe.phases, 9.0))
+    seeded = replace(training, seed=2, phases=within_minutes(training.phases, 9.0))
     with pytest.raises(UserError, match="seed: 1 → 2"):
         run(store, seeded, tmp_path / "run", minutes=9.0)
 

@@ -8,8 +8,8 @@ import pytest
 
 from acvp.errors import UserError
 from acvp.models import find_class
-from acvp.training.presets import paper, with_defaults
-from acvp.training.recipe import Phase, paper_curriculum, within_minutes
+from acvp.training.config import Phase, within_minutes
+from acvp.training.presets import paper, paper_curriculum, with_defaults
 
 
 @pytest.mark.parametrize(

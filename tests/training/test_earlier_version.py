@@ -17,7 +17,7 @@ from acvp.cli.main import main
 from acvp.compat import current_tensors
 from tests.golden import alike, digest, machine, pack
 from tests.networks import network
-from tests.training.small import FRAME, run, sizes, small_recipe
+from tests.training.small import FRAME, run, sizes, small_config
 
 FILES = Path(__file__).parents[1] / "fixtures" / "v010"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
@@ -42,7 +42,7 @@ def test_a_stopped_run_of_0_1_0_continues_to_its_end(tmp_path: Path) -> None:
     shutil.copytree(FILES / "stopped-run", tmp_path / "run")
     predictor = network("feedforward", FRAME, actions=5, **sizes("feedforward", width=2, hidden=4))
     store = acvp.EpisodeStore(FILES / "store")
-    assert run(store, small_recipe(predictor=predictor), tmp_path / "run").exit_code == 0
+    assert run(store, small_config(predictor=predictor), tmp_path / "run").exit_code == 0
 
     before = (FILES / "stopped-run" / "metrics.jsonl").read_text()
     after = (tmp_path / "run" / "metrics.jsonl").read_text()

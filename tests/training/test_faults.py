@@ -25,10 +25,10 @@ from acvp.durable import DiskError
 from acvp.models.predictor import TrainingBatch
 from acvp.runs import RunFolder
 from acvp.training import trainer as trainer_module
-from acvp.training.recipe import Phase
+from acvp.training.config import Phase
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
-from tests.training.small import in_a_child, run, small_recipe
+from tests.training.small import in_a_child, run, small_config
 
 MODEL, MOMENTS = "*/checkpoints/step-*/.model.safetensors.*.tmp", "*/checkpoints/step-*/.optimizer.safetensors.*.tmp"
 MANIFEST, FOLDER = "*/checkpoints/step-*/.manifest.json.*.tmp", "*/checkpoints/step-*"
@@ -50,7 +50,7 @@ POINTS = {
 def never_killed(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The weights of the run to which nothing happens."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    run(store, small_recipe(), folder)
+    run(store, small_config(), folder)
     return (folder / "predictor" / "model.safetensors").read_bytes()
 
 
@@ -72,7 +72,7 @@ def assert_survived(store: EpisodeStore, folder: Path, reported: Path, never_kil
     assert (found.step if found else 0) >= max(steps, default=0)
     if found:
         acvp.load(found.path)
-    assert run(store, small_recipe(), folder).exit_code == 0
+    assert run(store, small_config(), folder).exit_code == 0
     assert (folder / "predictor" / "model.safetensors").read_bytes() == never_killed
 
 
@@ -87,7 +87,7 @@ def killed(store: EpisodeStore, folder: Path, reported: Path, trap: Trap | None,
         else:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, after)
-        run(store, small_recipe(), folder)
+        run(store, small_config(), folder)
 
     try:
         return in_a_child(work)
@@ -115,7 +115,7 @@ def test_aimed_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_
 @counted("1 a checkpoint survives kills at random moments", quick=3, full=100)
 def test_random_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_killed: bytes) -> None:
     began = time.monotonic()
-    run(store, small_recipe(), tmp_path / "timed")
+    run(store, small_config(), tmp_path / "timed")
     length = time.monotonic() - began
 
     def kill_once(i: int, rng: np.random.Generator) -> None:
@@ -151,13 +151,13 @@ def test_a_full_disk_destroys_nothing(
     with monkeypatch.context() as patch:
         trap.arm(strike, patch.setattr)
         with pytest.raises(DiskError, match=r"could not write [\d,]+ bytes: No space left"):
-            run(store, small_recipe(), tmp_path / "run")
+            run(store, small_config(), tmp_path / "run")
     after = contents(tmp_path / "run")
     logs = ("tensorboard", "metrics.jsonl")  # what is lost of a line is written again while the run ends
     kept = [name for name in before if not name.startswith(logs) and ".tmp" not in name]
     assert {name: before[name] for name in kept} == {name: after.get(name) for name in kept}
     assert all("step" in line for line in RunFolder(tmp_path / "run").metrics())
-    assert run(store, small_recipe(), tmp_path / "run").exit_code == 0
+    assert run(store, small_config(), tmp_path / "run").exit_code == 0
     assert (tmp_path / "run" / "predictor" / "model.safetensors").read_bytes() == never_killed
 
 
@@ -167,7 +167,7 @@ def test_too_little_disk_is_refused_before_the_first_step(
     usage = shutil.disk_usage(tmp_path)._replace(free=17 * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(DiskError, match=r"checkpoints of [\d,]+ bytes, 502 at a time, need [\d,]+"):
-        run(store, small_recipe(), tmp_path / "run", keep=500)
+        run(store, small_config(), tmp_path / "run", keep=500)
 
 
 Spoil = Callable[[Trainer, TrainingBatch, float], TrainingBatch | None]
@@ -199,7 +199,7 @@ def spoil_loss(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
 
 
 def spoil_rate(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
-    phase = trainer.recipe.phases[trainer.position.phase]
+    phase = trainer.config.phases[trainer.position.phase]
     object.__setattr__(phase, "lr", value)
 
 
@@ -228,10 +228,10 @@ def test_divergence_stops_before_the_update(
             if trainer.position.step == at:
                 before.update(contents(folder / "checkpoints"))
                 batch = PLACES[place](trainer, batch, value) or batch
-            return real(trainer, trainer.recipe.phases[trainer.position.phase], optimizer, batch)
+            return real(trainer, trainer.config.phases[trainer.position.phase], optimizer, batch)
 
         monkeypatch.setattr(Trainer, "update", update)
-        assert run(store, small_recipe(), folder, text).exit_code == 1, f"{place} {value}"
+        assert run(store, small_config(), folder, text).exit_code == 1, f"{place} {value}"
         assert f"acvp: step {at}: the " in text.getvalue()
         assert contents(folder / "checkpoints") == before
         if at:
@@ -252,6 +252,6 @@ def test_spoilt_weights_are_never_saved(store: EpisodeStore, tmp_path: Path, mon
         return report
 
     monkeypatch.setattr(Trainer, "update", update)
-    assert run(store, small_recipe(), tmp_path / "run").exit_code == 1
+    assert run(store, small_config(), tmp_path / "run").exit_code == 1
     assert read_checkpoint(tmp_path / "run" / "checkpoints" / "step-000000001").step == 1
     assert not (tmp_path / "run" / "checkpoints" / "step-000000002").exists()

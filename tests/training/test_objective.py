@@ -14,7 +14,7 @@ from torch.nn import functional
 from acvp.data.store import EpisodeStore
 from acvp.models import CopyLastFrame, CopyLastFrameConfig, Predictions, Predictor
 from acvp.models.predictor import TrainingBatch, joint_loss
-from tests.training.small import run, small_recipe
+from tests.training.small import run, small_config
 
 REWARDS = torch.tensor([[4.0, 0.0, -2.0, 1.0], [-1.0, -1.0, 3.0, 0.0]])
 ENDS = torch.tensor([[True, False, False, False], [False, False, False, True]])
@@ -69,10 +69,10 @@ def test_each_phase_decides_whether_predictions_are_fed_back(
         return forward(predictor, *given, predict=predict, teacher_forcing=teacher_forcing)
 
     monkeypatch.setattr(Predictor, "forward", watched)
-    recipe = small_recipe(evaluate_every=10)
-    first, second = (replace(phase, steps=1) for phase in recipe.phases)
+    training = small_config(evaluate_every=10)
+    first, second = (replace(phase, steps=1) for phase in training.phases)
     phases = (first, second, replace(second, teacher_forcing=True))
-    assert run(store, replace(recipe, phases=phases), tmp_path / "run").exit_code == 0
+    assert run(store, replace(training, phases=phases), tmp_path / "run").exit_code == 0
     assert seen[-3:] == [(1, False), (3, False), (3, True)]
 
 

@@ -11,7 +11,8 @@ from torch.optim import AdamW
 
 from acvp.checkpoint import optimizer_tensors, restore_optimizer
 from acvp.errors import UserError
-from acvp.training.optimizers import GravesRmsprop, OptimizerConfig, make_optimizer, orthogonal, set_learning_rate
+from acvp.training.config import OptimizerConfig
+from acvp.training.optimizers import GravesRmsprop, make_optimizer, orthogonal, set_learning_rate
 
 
 def test_graves_rmsprop_by_hand() -> None:
@@ -63,7 +64,7 @@ def test_a_constant_gradient_does_not_divide_by_nothing() -> None:
 
 def test_biases_learn_at_twice_the_rate() -> None:
     network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-    optimizer = make_optimizer(OptimizerConfig(kind="adam", bias_rate=2.0), network)
+    optimizer = make_optimizer(OptimizerConfig(name="adam", bias_rate=2.0), network)
     set_learning_rate(optimizer, 0.5)
     rates = {id(weight): group["lr"] for group in optimizer.param_groups for weight in group["params"]}
     found = {name: rates[id(weight)] for name, weight in network.named_parameters()}
@@ -71,7 +72,7 @@ def test_biases_learn_at_twice_the_rate() -> None:
 
 
 def test_weight_decay_spares_biases() -> None:
-    optimizer = make_optimizer(OptimizerConfig(kind="adamw", weight_decay=0.1), nn.Linear(2, 1))
+    optimizer = make_optimizer(OptimizerConfig(name="adamw", weight_decay=0.1), nn.Linear(2, 1))
     assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0]
 
 
@@ -111,7 +112,7 @@ class Inner(nn.Module):
 
 def test_muon_takes_inner_matrices_and_leaves_the_rest_to_adamw() -> None:
     network = Inner()
-    matrices, others, biases = make_optimizer(OptimizerConfig(kind="muon", weight_decay=0.1), network).param_groups
+    matrices, others, biases = make_optimizer(OptimizerConfig(name="muon", weight_decay=0.1), network).param_groups
     assert [id(w) for w in matrices["params"]] == [id(network.wide.weight)]
     assert {id(w) for w in others["params"]} == {id(network.thin.weight), id(network.place), id(network.head.weight)}
     assert (matrices["weight_decay"], others["weight_decay"], biases["weight_decay"]) == (0.1, 0.1, 0.0)
@@ -120,7 +121,7 @@ def test_muon_takes_inner_matrices_and_leaves_the_rest_to_adamw() -> None:
 def test_muon_steps_by_as_much_as_adamw() -> None:
     """A matrix moves by about 0.2 learning rates in the root mean square, against its gradient; the rest is AdamW's."""
     network = Inner()
-    optimizer = make_optimizer(OptimizerConfig(kind="muon", weight_decay=0.01), network)
+    optimizer = make_optimizer(OptimizerConfig(name="muon", weight_decay=0.01), network)
     set_learning_rate(optimizer, 1e-3)
     generator = torch.Generator().manual_seed(2)
     matrix, before = network.wide.weight, network.wide.weight.detach().clone()
@@ -143,11 +144,11 @@ def test_muon_goes_on_as_if_never_stopped() -> None:
     gradients = torch.randn(4, 32, 16, 3, 3, generator=torch.Generator().manual_seed(3))
     networks = [Inner(), Inner()]
     networks[1].load_state_dict(networks[0].state_dict())
-    optimizers = [make_optimizer(OptimizerConfig(kind="muon"), network) for network in networks]
+    optimizers = [make_optimizer(OptimizerConfig(name="muon"), network) for network in networks]
     for number, gradient in enumerate(gradients):
         if number == 2:
             moments = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizers[1]).items()}
-            optimizers[1] = make_optimizer(OptimizerConfig(kind="muon"), networks[1])
+            optimizers[1] = make_optimizer(OptimizerConfig(name="muon"), networks[1])
             restore_optimizer(optimizers[1], moments)
         for network, optimizer in zip(networks, optimizers, strict=True):
             set_learning_rate(optimizer, 1e-2)
@@ -158,7 +159,7 @@ def test_muon_goes_on_as_if_never_stopped() -> None:
     assert torch.equal(networks[0].place, networks[1].place)
 
 
-@pytest.mark.parametrize("wrong", [{"bias_rate": 0.0}, {"kind": "adam", "weight_decay": 0.1}])
+@pytest.mark.parametrize("wrong", [{"bias_rate": 0.0}, {"name": "adam", "weight_decay": 0.1}])
 def test_wrong_options(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):
         OptimizerConfig(**wrong)  # type: ignore[arg-type]

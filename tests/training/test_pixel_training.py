@@ -21,10 +21,9 @@ from acvp.data.store import EpisodeStore
 from acvp.models import build_predictor
 from acvp.pixel import PixelConfig, PixelPredictor
 from acvp.pixel.mask import find_mask, packed
-from acvp.training.config import TrainConfig
+from acvp.training.config import TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData
-from acvp.training.presets import make_recipe
-from acvp.training.recipe import Recipe
+from acvp.training.presets import make_config
 from acvp.training.trainer import Trainer
 from acvp.training.validation import HeldOut
 from tests.training.small import SMALL_TOY, run
@@ -37,9 +36,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
     return collect(CollectConfig(env_id=SMALL_TOY, out=path, frames=8000, seed=1))
 
 
-def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
-    """The smoke recipe with so many updates, and so many more in which predictions are fed back."""
-    made = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
+def training(store: EpisodeStore, steps: int, fed_back: int) -> TrainingConfig:
+    """The smoke training with so many updates, and so many more in which predictions are fed back."""
+    made = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
     assert isinstance(made.predictor, PixelConfig)
     (phase,) = made.phases
     phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, teacher_forcing=False, lr=1e-3))
@@ -48,7 +47,7 @@ def recipe(store: EpisodeStore, steps: int, fed_back: int) -> Recipe:
 
 @pytest.mark.slow
 def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
-    assert run(store, recipe(store, 900, 50), tmp_path / "run", save_minutes=99).exit_code == 0
+    assert run(store, training(store, 900, 50), tmp_path / "run", save_minutes=99).exit_code == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     last = [line for line in map(json.loads, lines) if line["kind"] == "held-out"][-1]
     assert last["wrong"]["1"] < 0.4 * last["copy_wrong"]["1"]
@@ -69,11 +68,11 @@ def test_it_learns_exact_frames(store: EpisodeStore, tmp_path: Path) -> None:
 
 def test_it_is_compared_with_copying_by_wrong_pixels(store: EpisodeStore, tmp_path: Path) -> None:
     text = io.StringIO()
-    assert run(store, recipe(store, 2, 2), tmp_path / "run", text, save_minutes=99).exit_code == 0
+    assert run(store, training(store, 2, 2), tmp_path / "run", text, save_minutes=99).exit_code == 0
     said = [line for line in text.getvalue().splitlines() if line.startswith(("1-step: ", "10-step: "))]
     assert len(said) == 2
     assert all("copying the last frame (wrong pixels " in line for line in said)
-    data = TrainingData(store, recipe(store, 2, 2))
+    data = TrainingData(store, training(store, 2, 2))
     windows, horizons = data.test_windows()
     held_out, predictor = HeldOut(windows.batch(np.arange(0, 40, 5)), horizons), acvp.load(tmp_path / "run")
     report = held_out.measure(predictor)
@@ -85,14 +84,14 @@ def test_it_is_compared_with_copying_by_wrong_pixels(store: EpisodeStore, tmp_pa
 def test_the_same_seed_gives_the_same_weights(store: EpisodeStore, tmp_path: Path) -> None:
     weights = []
     for name in ("a", "b"):
-        assert run(store, recipe(store, 4, 2), tmp_path / name, save_minutes=99).exit_code == 0
+        assert run(store, training(store, 4, 2), tmp_path / name, save_minutes=99).exit_code == 0
         weights.append(safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors"))
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 @pytest.mark.slow
 def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> None:
-    made = recipe(store, 2, 1)
+    made = training(store, 2, 1)
     data = TrainingData(store, made)
     assert isinstance(made.predictor, PixelConfig)
     found = find_mask(data.train, data.test, made.predictor.palette)
@@ -114,7 +113,7 @@ def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> No
 def test_a_stopped_run_goes_on_with_the_same_places(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = recipe(store, 3, 1)
+    made = training(store, 3, 1)
     assert run(store, made, tmp_path / "whole", save_minutes=99).exit_code == 0
     update = Trainer.update
 
@@ -138,7 +137,7 @@ def test_a_stopped_run_goes_on_with_the_same_places(
 
 @pytest.mark.slow
 def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
-    gray = make_recipe(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
+    gray = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
     predictor = build_predictor(gray.predictor)
     lines: list[str] = []
     predictor.calibrate(TrainingData(store, gray).as_split(), lines.append, lambda *done: None)

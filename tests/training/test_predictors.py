@@ -25,7 +25,7 @@ from acvp.models import FeedforwardPredictor, Predictor, RecurrentPredictor
 from acvp.runs import peak_memory_bytes
 from acvp.training.state import from_checkpoint
 from tests.faults import Trials, counted
-from tests.training.small import SMALL_TOY, in_a_child, run, small_recipe
+from tests.training.small import SMALL_TOY, in_a_child, run, small_config
 
 MEMORY = 2 * 2**30
 """Bytes that loading a damaged file may take beyond what the process has."""
@@ -36,7 +36,7 @@ SECONDS = 20
 def finished(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run."""
     folder = tmp_path_factory.mktemp("finished") / "run"
-    run(store, small_recipe(), folder)
+    run(store, small_config(), folder)
     return folder
 
 

@@ -15,26 +15,26 @@ import pytest
 from acvp.checkpoint import Checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.training import run as session
-from acvp.training.recipe import Phase, Recipe
+from acvp.training.config import Phase, TrainingConfig
 from acvp.training.state import Restored, from_checkpoint
 from tests.faults import Trials, counted
-from tests.training.small import Trace, run, small_recipe
+from tests.training.small import Trace, run, small_config
 
 STOPPED = 128 + 15
 
 
-def telling_recipe(model: str = "feedforward", scale: int = 1) -> Recipe:
+def telling_config(model: str = "feedforward", scale: int = 1) -> TrainingConfig:
     """Phases that end by steps, by the clock and by patience, so that every saved number has a say in what follows."""
-    recipe = small_recipe(model)
-    first = Phase(predict=1, context=recipe.predictor.context, batch_size=2, lr=1e-3, warmup=3, steps=7 * scale)
+    training = small_config(model)
+    first = Phase(predict=1, context=training.predictor.context, batch_size=2, lr=1e-3, warmup=3, steps=7 * scale)
     by_clock = replace(first, predict=2, steps=None, minutes=5 * scale / 60, anneal=True)
     by_patience = replace(first, lr=1e-12, warmup=0, steps=100 * scale, patience=2)
-    return replace(recipe, phases=(first, by_clock, by_patience), evaluate_every=2 * scale)
+    return replace(training, phases=(first, by_clock, by_patience), evaluate_every=2 * scale)
 
 
 def test_the_recipe_uses_all_three_ends(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     text = io.StringIO()
-    assert run(store, telling_recipe(), tmp_path / "run", text).exit_code == 0
+    assert run(store, telling_config(), tmp_path / "run", text).exit_code == 0
     assert [moment[0] for moment in trace.moments] == list(range(1, 7 + 5 + 6 + 1))
     assert "finished at step 18" in text.getvalue()
 
@@ -53,14 +53,14 @@ def test_the_recipe_uses_all_three_ends(store: EpisodeStore, tmp_path: Path, tra
 def test_resume_is_never_having_stopped(
     store: EpisodeStore, tmp_path: Path, trace: Trace, stops: list[int], model: str
 ) -> None:
-    recipe = telling_recipe(model)
-    assert run(store, recipe, tmp_path / "whole", save_minutes=99).exit_code == 0
+    training = telling_config(model)
+    assert run(store, training, tmp_path / "whole", save_minutes=99).exit_code == 0
     whole, trace.moments = trace.moments, []
     for stop in stops:
         trace.stop_after = stop
-        assert run(store, recipe, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
+        assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
     trace.stop_after = 0
-    assert run(store, recipe, tmp_path / "parts", save_minutes=99).exit_code == 0
+    assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == 0
     assert trace.moments == whole
     files = [tmp_path / name / "predictor" / "model.safetensors" for name in ("whole", "parts")]
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -108,11 +108,11 @@ def test_every_saved_item_matters(
     store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, item: str
 ) -> None:
     stop, spoil = ITEMS[item]
-    recipe = telling_recipe()
-    run(store, recipe, tmp_path / "whole", save_minutes=99)
+    training = telling_config()
+    run(store, training, tmp_path / "whole", save_minutes=99)
     whole, trace.moments = trace.moments, []
     trace.stop_after = stop
-    assert run(store, recipe, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
+    assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
 
     def corrupted(checkpoint: Checkpoint) -> Restored:
         restored = from_checkpoint(checkpoint)
@@ -121,7 +121,7 @@ def test_every_saved_item_matters(
 
     monkeypatch.setattr(session, "from_checkpoint", corrupted)
     trace.stop_after = 0
-    run(store, recipe, tmp_path / "parts", save_minutes=99)
+    run(store, training, tmp_path / "parts", save_minutes=99)
     assert trace.moments != whole
 
 
@@ -131,8 +131,8 @@ def test_resume_at_many_points(
     trials: Trials, store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scale = 40 if trials.full else 4
-    recipe = telling_recipe(scale=scale)
-    run(store, recipe, tmp_path / "whole", save_minutes=99)
+    training = telling_config(scale=scale)
+    run(store, training, tmp_path / "whole", save_minutes=99)
     whole = trace.moments
     assert len(whole) >= 200 + 7 * scale or not trials.full
     aimed = [1, 7 * scale - 1, 7 * scale, 2 * scale, 4 * scale + 1, 7 * scale + 1]
@@ -143,9 +143,9 @@ def test_resume_at_many_points(
         stops += [stops[0] + n for n in range(1, 1 + i % 3)]  # up to three in a row
         for stop in stops:
             trace.stop_after = stop
-            assert run(store, recipe, tmp_path / str(i), save_minutes=99).exit_code == STOPPED
+            assert run(store, training, tmp_path / str(i), save_minutes=99).exit_code == STOPPED
         trace.stop_after = 0
-        run(store, recipe, tmp_path / str(i), save_minutes=99)
+        run(store, training, tmp_path / str(i), save_minutes=99)
         assert trace.moments == whole
 
     trials.run(stop_and_go)
@@ -155,10 +155,10 @@ def test_resume_at_many_points(
 def test_same_seed_same_files(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     """Promise 14."""
     for name in ("a", "b"):
-        run(store, small_recipe(), tmp_path / name)
+        run(store, small_config(), tmp_path / name)
     half = len(trace.moments) // 2
     assert trace.moments[:half] == trace.moments[half:]
     first, second = ((tmp_path / name / "predictor" / "model.safetensors").read_bytes() for name in ("a", "b"))
     assert first == second
-    run(store, small_recipe(seed=2), tmp_path / "c")
+    run(store, small_config(seed=2), tmp_path / "c")
     assert (tmp_path / "c" / "predictor" / "model.safetensors").read_bytes() != first

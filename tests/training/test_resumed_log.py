@@ -17,7 +17,7 @@ from acvp.training import log, trainer
 from acvp.training import run as session
 from tests.faults import die
 from tests.training.small import Trace, in_a_child, run
-from tests.training.test_resume import STOPPED, telling_recipe
+from tests.training.test_resume import STOPPED, telling_config
 
 Lines = list[dict[str, Any]]
 Scalars = dict[str, list[tuple[int, float]]]
@@ -37,7 +37,7 @@ def logged(folder: Path) -> Logged:
 def whole(store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Logged:
     """What the undisturbed run logs: a line every 4 updates and a checkpoint now and then."""
     monkeypatch.setattr(log, "LOG_EVERY", 4)
-    assert run(store, telling_recipe(), tmp_path / "whole", save_minutes=99).exit_code == 0
+    assert run(store, telling_config(), tmp_path / "whole", save_minutes=99).exit_code == 0
     lines, scalars = logged(tmp_path / "whole")
     assert [line["step"] for line in lines if line["kind"] == "train"] == [2, 4, 6, 7, 8, 9, 11, 12, 14, 16, 18]
     assert set(scalars) >= {"train/loss", "held-out/error-1"}
@@ -47,7 +47,7 @@ def whole(store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest
 def resume(store: EpisodeStore, folder: Path) -> Logged:
     """What the same command has logged at its end."""
     time.sleep(1.1)  # TensorBoard orders files by the second at which they were begun
-    assert run(store, telling_recipe(), folder, save_minutes=99).exit_code == 0
+    assert run(store, telling_config(), folder, save_minutes=99).exit_code == 0
     return logged(folder)
 
 
@@ -56,7 +56,7 @@ def test_a_stop_leaves_no_trace_in_the_log(
     store: EpisodeStore, tmp_path: Path, trace: Trace, whole: Logged, stop: int
 ) -> None:
     trace.stop_after = stop
-    assert run(store, telling_recipe(), tmp_path / "parts", save_minutes=99).exit_code == STOPPED
+    assert run(store, telling_config(), tmp_path / "parts", save_minutes=99).exit_code == STOPPED
     trace.stop_after = 0
     assert resume(store, tmp_path / "parts") == whole
 
@@ -101,6 +101,6 @@ def test_a_kill_leaves_no_trace_in_the_log(
     folder = tmp_path / "parts"
     with monkeypatch.context() as patch:
         arm(patch)
-        assert in_a_child(lambda: run(store, telling_recipe(), folder, save_minutes=99)) == -9
+        assert in_a_child(lambda: run(store, telling_config(), folder, save_minutes=99)) == -9
     assert RunFolder(folder).metrics()
     assert resume(store, folder) == whole

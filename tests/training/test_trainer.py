@@ -25,14 +25,14 @@ from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig
 from acvp.models.predictor import TrainingBatch, joint_loss, squared_error_loss
 from acvp.runs import RunFolder, differences
+from acvp.training.config import OptimizerConfig, Phase, TrainingConfig
 from acvp.training.data import TrainingData
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.recipe import Phase, Recipe, completed
+from acvp.training.presets import config_from_dict
 from acvp.training.state import Position
 from acvp.training.validation import HeldOut
 from tests.faults import PATIENCE, ROOT
 from tests.networks import network
-from tests.training.small import FRAME, Trace, run, sizes, small_recipe, toy_store
+from tests.training.small import FRAME, Trace, run, sizes, small_config, toy_store
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
@@ -64,11 +64,11 @@ def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
         predict=predict, context=predictor.context, batch_size=batch, teacher_forcing=predict != 1,
         lr=1e-3 if model == "mlp" else 2e-3, steps=steps, warmup=20, anneal=True,
     )  # fmt: skip
-    recipe = replace(
-        small_recipe(), predictor=predictor, optimizer=OptimizerConfig(kind="adam"), phases=(phase,),
+    training = replace(
+        small_config(), predictor=predictor, optimizer=OptimizerConfig(name="adam"), phases=(phase,),
         evaluate_every=steps, windows=64, horizons=(1,),
     )  # fmt: skip
-    assert run(store, recipe, folder, save_minutes=99).exit_code == 0
+    assert run(store, training, folder, save_minutes=99).exit_code == 0
     last = RunFolder(folder).metrics()[-1]
     return {"error": last["error"]["1"], "copy-last-frame": last["copy_last"]["1"]}
 
@@ -89,7 +89,7 @@ def test_actions_tell(learned: dict[str, dict[str, float]], model: str) -> None:
 def test_a_run_folder_is_complete(store: EpisodeStore, tmp_path: Path) -> None:
     text = io.StringIO()
     folder = tmp_path / "run"
-    assert run(store, small_recipe(), folder, text).exit_code == 0
+    assert run(store, small_config(), folder, text).exit_code == 0
     names = {path.name for path in folder.iterdir()}
     wanted = {
         "config.json",
@@ -115,7 +115,7 @@ def test_a_run_folder_is_complete(store: EpisodeStore, tmp_path: Path) -> None:
 
 def test_checkpoints_kept_are_the_newest_and_the_best(store: EpisodeStore, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(store, small_recipe(), folder, keep=2)
+    run(store, small_config(), folder, keep=2)
     lines = metrics(folder, "held-out")
     best = min(lines, key=lambda line: line["score"])["step"]  # type: ignore[arg-type, return-value]
     steps = {int(path.name.removeprefix("step-")) for path in (folder / "checkpoints").iterdir()}
@@ -124,8 +124,8 @@ def test_checkpoints_kept_are_the_newest_and_the_best(store: EpisodeStore, tmp_p
 
 def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
     """The mean frame's prediction by hand: both units, and copy-last-frame on the same windows."""
-    recipe = small_recipe()
-    data = TrainingData(store, recipe)
+    training = small_config()
+    data = TrainingData(store, training)
     mean = MeanFrame(MeanFrameConfig(actions=5, frame=FRAME))
     mean.normalizer.set_mean(data.mean())
     batch, horizons = data.held_out()
@@ -159,22 +159,22 @@ def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
 
 
 def test_reward_and_termination_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
-    plain = small_recipe().predictor
+    plain = small_config().predictor
     assert isinstance(plain, FeedforwardConfig)
     predictor = replace(plain, predict_rewards=True)
-    assert run(store, small_recipe(predictor=predictor), tmp_path / "run").exit_code == 0
+    assert run(store, small_config(predictor=predictor), tmp_path / "run").exit_code == 0
     changed = weights(tmp_path / "run")
     assert float(changed["heads.reward.bias"].abs().max()) > 0
     assert float(changed["heads.termination.bias"].abs().max()) > 0
 
 
 def test_the_weight_of_the_outcome_reaches_the_heads(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
-    plain = small_recipe().predictor
+    plain = small_config().predictor
     assert isinstance(plain, FeedforwardConfig)
-    recipe = small_recipe(predictor=replace(plain, predict_rewards=True))
-    heavy = replace(recipe, phases=tuple(replace(phase, reward_weight=50.0) for phase in recipe.phases))
+    training = small_config(predictor=replace(plain, predict_rewards=True))
+    heavy = replace(training, phases=tuple(replace(phase, reward_weight=50.0) for phase in training.phases))
     losses = []
-    for name, each in (("plain", recipe), ("heavy", heavy)):
+    for name, each in (("plain", training), ("heavy", heavy)):
         trace.moments.clear()
         assert run(store, each, tmp_path / name).exit_code == 0
         losses.append(trace.moments[0][1])
@@ -195,17 +195,17 @@ def test_the_objective_with_heads_by_hand() -> None:
 
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])
 def test_accumulation_gives_the_same_update(store: EpisodeStore, tmp_path: Path, model: str) -> None:
-    recipe = sharing_recipe(model)
-    run(store, recipe, tmp_path / "one")
-    run(store, recipe, tmp_path / "parts", accumulate=4)
+    training = sharing_config(model)
+    run(store, training, tmp_path / "one")
+    run(store, training, tmp_path / "parts", accumulate=4)
     assert_close(tmp_path / "one", tmp_path / "parts")
 
 
-def sharing_recipe(model: str) -> Recipe:
+def sharing_config(model: str) -> TrainingConfig:
     """Three updates of four windows, with an optimizer that does not blow up rounding."""
-    recipe = small_recipe(model, optimizer=OptimizerConfig(kind="graves-rmsprop"))
-    phase = Phase(predict=2, context=recipe.predictor.context, batch_size=4, lr=1e-2, steps=3)
-    return replace(recipe, phases=(phase,))
+    training = small_config(model, optimizer=OptimizerConfig(name="graves-rmsprop"))
+    phase = Phase(predict=2, context=training.predictor.context, batch_size=4, lr=1e-2, steps=3)
+    return replace(training, phases=(phase,))
 
 
 def assert_close(one: Path, other: Path) -> None:
@@ -218,8 +218,8 @@ def assert_close(one: Path, other: Path) -> None:
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])
 def test_two_processes_give_the_same_update(store: EpisodeStore, tmp_path: Path, model: str) -> None:
     """The recurrent network too: its gate clip must see the joined batch's scale in every process."""
-    recipe = sharing_recipe(model)
-    run(store, recipe, tmp_path / "one")
+    training = sharing_config(model)
+    run(store, training, tmp_path / "one")
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if model == "recurrent" else []
     devices = "1" if torchrun else "2"
     program = ["-m", "tests.training.sharing", model, str(store.path), str(tmp_path / "two"), devices]
@@ -255,46 +255,46 @@ def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: si
 
 def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     folder, text = tmp_path / "run", io.StringIO()
-    run(store, small_recipe(), tmp_path / "whole")
+    run(store, small_config(), tmp_path / "whole")
     whole, trace.moments = trace.moments, []
     trace.stop_after = 6
-    run(store, small_recipe(), folder)
+    run(store, small_config(), folder)
     damaged = folder / "checkpoints" / "step-000000006" / "optimizer.safetensors"
     data = damaged.read_bytes()
     damaged.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     trace.stop_after = 0
-    assert run(store, small_recipe(), folder, text).exit_code == 0
+    assert run(store, small_config(), folder, text).exit_code == 0
     assert "its checksum is not the manifest's" in text.getvalue()
     assert "going on from step 5" in text.getvalue()
     assert trace.moments[6:] == whole[5:]
 
 
 def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
-    run(store, small_recipe(), tmp_path / "run")
+    run(store, small_config(), tmp_path / "run")
     before = len(trace.moments)
-    assert run(store, small_recipe(), tmp_path / "run").exit_code == 0
+    assert run(store, small_config(), tmp_path / "run").exit_code == 0
     assert len(trace.moments) == before
 
 
 def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:
-    now = small_recipe().to_dict()
+    now = small_config().to_dict()
     earlier: dict[str, Any] = json.loads(json.dumps(now))
     del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimizer"]["weight_decay"]
     del earlier["phases"][0]["rare_share"]
-    assert differences(completed(earlier), now | {"windows": 32}) == []
-    assert differences(completed(earlier), now | {"windows": 33}) == ["windows: 32 → 33"]
+    assert differences(config_from_dict(earlier).to_dict(), now | {"windows": 32}) == []
+    assert differences(config_from_dict(earlier).to_dict(), now | {"windows": 33}) == ["windows: 32 → 33"]
 
 
 def test_a_run_that_is_not_a_predictors_is_refused(store: EpisodeStore, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    RunFolder(tmp_path / "run").write_config({"settings": {}, "store": "none"})
+    RunFolder(tmp_path / "run").write_config({"dqn": {}, "store": "none"})
     with pytest.raises(UserError, match="choose another"):
-        run(store, small_recipe(), tmp_path / "run")
+        run(store, small_config(), tmp_path / "run")
 
 
 def test_differences_are_named() -> None:
-    before = small_recipe().to_dict()
-    now = small_recipe(seed=3, evaluate_every=4).to_dict()
+    before = small_config().to_dict()
+    now = small_config(seed=3, evaluate_every=4).to_dict()
     now["phases"][1]["lr"] = 0.5
     assert differences(before, now) == ["phases.1.lr: 0.001 → 0.5", "seed: 1 → 3", "evaluate_every: 3 → 4"]
-    assert differences(json.loads(json.dumps(before)), small_recipe().to_dict()) == []
+    assert differences(json.loads(json.dumps(before)), small_config().to_dict()) == []

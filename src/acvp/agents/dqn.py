@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from acvp.agents.agent import Agent, AgentAbout, AgentError
 from acvp.agents.exploration import Exploration, RandomExploration
 from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_torso
-from acvp.agents.presets import DqnSettings
+from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
 from acvp.agents.vec_env import PlayVecEnv
 from acvp.envs import make_game
@@ -58,7 +58,7 @@ class AcvpDqn(DQN):
 
     def __init__(
         self,
-        settings: DqnSettings,
+        settings: DqnConfig,
         env: PlayVecEnv,
         *,
         seed: int,

@@ -14,7 +14,7 @@ OptimizerName = Literal["rmsprop", "adam"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DqnSettings:
+class DqnConfig:
     """A complete configuration of learning; the defaults are the paper's (Mnih et al., 2013).
 
     What 2013 leaves open is taken from the table of 2015 (same authors): lr, RMSProp's constants, discount, warm-up.
@@ -99,33 +99,33 @@ class DqnSettings:
         return asdict(self) | {"network": self.network.to_dict()}
 
 
-def paper() -> DqnSettings:
+def paper() -> DqnConfig:
     """Return the settings of 2013: days on a CPU, 7.1 GB of replay; scores over 100 episodes, as in table 1."""
-    return DqnSettings(evaluations=20, evaluate_plays=100)
+    return DqnConfig(evaluations=20, evaluate_plays=100)
 
 
-def cpu() -> DqnSettings:
+def cpu() -> DqnConfig:
     """Return 45 minutes on one core: Adam, 5-step returns, a target network, an update every 4 decisions."""
-    return DqnSettings(
+    return DqnConfig(
         name="cpu", optimizer="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
         decisions_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",
         life_ends=True, decisions=None, minutes=45.0, evaluations=9, evaluate_plays=10,
     )  # fmt: skip
 
 
-def smoke() -> DqnSettings:
+def smoke() -> DqnConfig:
     """Return seconds of a small network: to see that everything works."""
-    return DqnSettings(
+    return DqnConfig(
         name="smoke", network=NetworkConfig(channels=(8, 16), hidden=64), optimizer="adam", lr=1e-3, discount=0.9,
         return_steps=3, replay=20_000, learning_starts=200, games=4, decisions_per_update=4, target_every=200,
         epsilon_last=0.05, epsilon_share=0.5, decisions=2_000, evaluations=2, evaluate_plays=2,
     )  # fmt: skip
 
 
-PRESETS: dict[str, Callable[[], DqnSettings]] = {"paper": paper, "cpu": cpu, "smoke": smoke}
+PRESETS: dict[str, Callable[[], DqnConfig]] = {"paper": paper, "cpu": cpu, "smoke": smoke}
 
 
-def make_settings(config: AgentTrainConfig) -> DqnSettings:
+def make_dqn_config(config: AgentTrainConfig) -> DqnConfig:
     """Return the settings that a command line asks for."""
     chosen = {name: getattr(config, name) for name in ("exploration", "games", "replay")}
     changes = {name: value for name, value in chosen.items() if value is not None}

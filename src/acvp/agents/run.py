@@ -25,7 +25,7 @@ from acvp.agents.play import (
     kept_references,
     play_references,
 )
-from acvp.agents.presets import DqnSettings, make_settings
+from acvp.agents.presets import DqnConfig, make_dqn_config
 from acvp.agents.state import Position, kept_agent, restore
 from acvp.agents.trainer import AgentTrainer
 from acvp.agents.vec_env import AleVecEnv, GameVecEnv, PlayVecEnv
@@ -69,7 +69,7 @@ def train_agent(
     makes imagined games to learn in. `weights` identify the predictor that either asks: a run goes on with no others.
     """
     keep_freed_memory()
-    settings = make_settings(config)
+    settings = make_dqn_config(config)
     console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))
@@ -158,7 +158,7 @@ def _announce(trainer: AgentTrainer) -> None:
 
 @contextmanager
 def _games(
-    config: AgentTrainConfig, settings: DqnSettings, make_games: MakeGames | None
+    config: AgentTrainConfig, settings: DqnConfig, make_games: MakeGames | None
 ) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
     """Open the games to learn in, and those of the learning curve."""
     if (config.imagined is None) != (make_games is None):
@@ -186,7 +186,7 @@ def _games(
         yield env, judges
 
 
-def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
+def _built_in(settings: DqnConfig, seed: int) -> MakeExploration:
     """Return what makes the strategy that the settings name."""
     if settings.exploration == "random":
         return lambda env: RandomExploration(len(env.action_meanings), seed)
@@ -195,13 +195,11 @@ def _built_in(settings: DqnSettings, seed: int) -> MakeExploration:
     raise UserError(f"train_agent needs make_exploration for the strategy {settings.exploration}")
 
 
-def _begin(
-    config: AgentTrainConfig, run: RunFolder, settings: DqnSettings, env: PlayVecEnv, weights: str | None
-) -> None:
+def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: PlayVecEnv, weights: str | None) -> None:
     """Start the run's folder, or refuse one that was started otherwise."""
     wanted: dict[str, Any] = {
         "env_id": env.env_id,
-        "settings": settings.to_dict(),
+        "dqn": settings.to_dict(),
         "seed": config.seed,
         "max_steps": config.max_steps,
         "emulator": config.emulator,

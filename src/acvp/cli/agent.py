@@ -70,7 +70,7 @@ VERBS = {
         options=AgentTrainConfig, run=run_train, example="acvp agent train --env-id freeway --run runs/agent"
     ),
     "agent evaluate": Verb(
-        options=AgentEvaluateConfig, run=run_evaluate, example="acvp agent evaluate --agent freeway --plays 30"
+        options=AgentEvaluateConfig, run=run_evaluate, example="acvp agent evaluate --agent freeway"
     ),
     "agent compare": Verb(
         options=AgentCompareConfig,

@@ -20,8 +20,4 @@ def run(config: ControlConfig) -> int:
     return EXIT_OK
 
 
-VERBS = {
-    "control": Verb(
-        options=ControlConfig, run=run, example="acvp control --runs runs/freeway --agent freeway --plays 30"
-    )
-}
+VERBS = {"control": Verb(options=ControlConfig, run=run, example="acvp control --runs runs/freeway --agent freeway")}

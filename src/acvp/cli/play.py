@@ -10,7 +10,7 @@ from acvp.play.config import PlayConfig
 
 def run(config: PlayConfig) -> int:
     """Serve the page until interrupted."""
-    from acvp.play.run import play
+    from acvp.play.server import play
 
     play(config, lambda text: out.print(text))
     return EXIT_OK

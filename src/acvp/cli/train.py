@@ -10,11 +10,11 @@ from acvp.training.config import TrainConfig
 
 def run(config: TrainConfig) -> int:
     """Train until the config's phases are over."""
-    from acvp.training.presets import make_recipe
+    from acvp.training.presets import make_config
     from acvp.training.run import train
 
     store = EpisodeStore(config.data)
-    return train(config, store, make_recipe(config, store), err).exit_code
+    return train(config, store, make_config(config, store), err).exit_code
 
 
 VERBS = {

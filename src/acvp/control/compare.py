@@ -28,7 +28,7 @@ from acvp.figures import write_figure
 from acvp.runs import ResultCache, RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
-STRATEGY = ("settings.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
+STRATEGY = ("dqn.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
 """Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
 
 
@@ -98,7 +98,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """Return strategy, seed, all other settings and the learning curve of an agent's run."""
     run = RunFolder(path)
     settings = run.read_config()
-    if not {"env_id", "seed"} <= settings.keys() or "exploration" not in settings.get("settings", {}):
+    if not {"env_id", "seed"} <= settings.keys() or "exploration" not in settings.get("dqn", {}):
         raise UserError(f"{path}: not the run of an agent; name folders that acvp agent train has written")
     try:
         points = [
@@ -123,7 +123,7 @@ def strategy_of(settings: Mapping[str, Any]) -> str:
     """Return how an agent explored, or that it learned in an imagined game."""
     if settings.get("imagined"):
         return "imagined"
-    name: str = settings["settings"]["exploration"]
+    name: str = settings["dqn"]["exploration"]
     threshold, ahead = settings.get("delta"), settings.get("look_ahead")
     name += "" if threshold is None else f", δ {threshold}"
     return name if ahead is None else f"{name}, {ahead} ahead"

@@ -118,8 +118,8 @@ class Imagination:
         _, state = self.subject.predictor.predict(self._observe(frames), self._tensor(np.zeros(1, np.int64)))
         if state.outcome is None:
             raise UserError(
-                f"{self.subject.name} predicts frames only, and an imagined game needs rewards and terminations: train a "
-                "predictor that has them with acvp train --predict-rewards, or one with --model pixel"
+                f"{self.subject.name} predicts frames only, and an imagined game needs rewards and terminations: "
+                "train with acvp train --predict-rewards, or with --model pixel"
             )
 
 

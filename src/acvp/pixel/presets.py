@@ -15,7 +15,7 @@ SMALL_FRAME = 128
 
 CPU: Mapping[str, Any] = {
     "view": "rgb",
-    "optimizer": {"kind": "muon", "weight_decay": 0.1},
+    "optimizer": {"name": "muon", "weight_decay": 0.1},
     "phases": (
         {
             "predict": 4, "batch_size": 2, "teacher_forcing": True, "lr": 2e-3, "minutes": 30.0, "warmup": 50,

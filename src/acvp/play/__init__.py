@@ -1,1 +1,1 @@
-"""Try a predictor: the dream and the real game side by side, in a browser."""
+"""Play a predictor in the browser: the real game and the imagined one side by side."""

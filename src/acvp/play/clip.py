@@ -1,4 +1,4 @@
-"""A clip of what was played: real | dream | difference, as MP4 or GIF.
+"""A clip of a session: real | dream | difference, as MP4 or GIF.
 
 Shapes: h height, w width and C channels of the view.
 """
@@ -23,67 +23,67 @@ from acvp.figures import (
     in_color,
     side_by_side,
 )
-from acvp.play.imagined import Seen
+from acvp.play.imagined import ViewedFrame
 from acvp.video import FPS, encode_gif, encode_mp4
 
-LONGEST = 30 * FPS
-"""Decisions that a clip holds at most: half a minute."""
+MAX_STEPS = 30 * FPS
+"""Agent steps that a clip holds at most: half a minute of Atari."""
 
 FORMATS: dict[str, tuple[Callable[[Iterable[Picture]], bytes], int]] = {
     "mp4": (encode_mp4, VIDEO_HEIGHT),
     "gif": (encode_gif, GIF_HEIGHT),
 }
-"""What encodes a format, and about how high a frame is in it."""
+"""The encoder of each format, and the approximate height of its frames in pixels."""
 
 
 @dataclass(frozen=True)
-class _Shot:
+class _CompressedFrames:
     real: bytes | None
-    dream: bytes
+    imagined: bytes
     caption: str
 
 
 class Clip:
-    """Frames kept compressed until they are made into a video."""
+    """Frames of both worlds, kept compressed until they are encoded as a video."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._shape = shape  # (h, w, C)
-        self._shots: list[_Shot] = []
+        self._steps: list[_CompressedFrames] = []
 
     def __len__(self) -> int:
-        return len(self._shots)
+        return len(self._steps)
 
     @property
     def full(self) -> bool:
-        """Whether it holds as much as it can."""
-        return len(self) >= LONGEST
+        """Whether it has reached its maximum length."""
+        return len(self) >= MAX_STEPS
 
-    def add(self, real: Seen | None, dream: Seen, caption: str) -> None:
-        """Keep one moment; what comes after the clip is full is left out."""
+    def add(self, real: ViewedFrame | None, imagined: ViewedFrame, caption: str) -> None:
+        """Add the frames of one step; a full clip ignores them."""
         if not self.full:
             packed = None if real is None else zlib.compress(real.tobytes(), 1)
-            self._shots.append(_Shot(packed, zlib.compress(dream.tobytes(), 1), caption))
+            self._steps.append(_CompressedFrames(packed, zlib.compress(imagined.tobytes(), 1), caption))
 
     def encode(self, kind: str) -> bytes:
-        """Return the clip as a file of a kind, mp4 or gif."""
+        """Return the clip as an mp4 or gif file."""
         if kind not in FORMATS:
             raise UserError(f"a clip cannot be {kind[:20]!r}: mp4 or gif")
-        if not self._shots:
-            raise UserError("the clip is empty: play on a little before you end it")
+        if not self._steps:
+            raise UserError("the clip is empty: play a few steps before you end it")
         encode, height = FORMATS[kind]
         return encode(self._pictures(even_scale(self._shape[0], height)))
 
     def _pictures(self, scale: int) -> Iterator[Picture]:
-        alone = any(shot.real is None for shot in self._shots)
-        for shot in self._shots:
-            dream = self._unpack(shot.dream)
-            if alone or shot.real is None:
-                yield side_by_side([("dream", dream, PREDICTED)], shot.caption, scale)
+        imagined_only = any(step.real is None for step in self._steps)
+        for step in self._steps:
+            imagined = self._unpack(step.imagined)
+            if imagined_only or step.real is None:
+                yield side_by_side([("dream", imagined, PREDICTED)], step.caption, scale)
                 continue
-            real = self._unpack(shot.real)
-            panels = [("real", real, FAINT), ("dream", dream, PREDICTED)]
-            panels.append(("difference x 2", difference(dream, real), PREDICTED))
-            yield side_by_side(panels, shot.caption, scale)
+            real = self._unpack(step.real)
+            panels = [("real", real, FAINT), ("dream", imagined, PREDICTED)]
+            panels.append(("difference x 2", difference(imagined, real), PREDICTED))
+            yield side_by_side(panels, step.caption, scale)
 
     def _unpack(self, packed: bytes) -> Picture:
         return in_color(np.frombuffer(zlib.decompress(packed), np.uint8).reshape(self._shape))

@@ -1,9 +1,9 @@
 """A predictor as two ONNX graphs: observe (real frames → state) and step (state, action → frame, state).
 
-Whoever runs them needs nothing else: frames go in and come out as uint8 pixels, a state is passed on as it came. Every
-`next_x` that comes out is the `state_x` of the step after it.
+The graphs need nothing else: frames are uint8 pixels on both sides, and every output `next_x` is the input `state_x` of
+the step after it.
 
-Shapes: T frames of context, C channels, H height, W width, A actions; everything is one row.
+Shapes: T context frames, C channels, H height, W width, A actions; the batch is always 1.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from acvp.models import Predictor, State
 from acvp.play.imagined import state_tensors
 
 TOLERANCE = 1e-4
-"""By which a float of an ONNX graph may differ from torch's."""
+"""Largest difference allowed between a float of an ONNX graph and torch's."""
 CHECKED_STEPS = 10
-"""Steps that torch and ONNX take side by side, each from its own state."""
+"""Steps that torch and ONNX take side by side, each from its previous state."""
 OBSERVE_NAME, STEP_NAME = "observe.onnx", "step.onnx"
 
 Arrays = dict[str, NDArray[Any]]
@@ -35,14 +35,14 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Graphs:
-    """A predictor's graphs and the names of what goes between them."""
+    """A predictor's graphs and the names of the tensors between them."""
 
     observe: bytes
     step: bytes
     state: tuple[str, ...]
-    """Names of the tensors that make up a state."""
+    """Names of the tensors of a state."""
     outcome: bool
-    """Whether a step also gives `reward` logits (1, 3) and an `end` logit (1,)."""
+    """Whether a step also returns `reward` logits (1, 3) and an `end` logit (1,)."""
 
 
 class _Observe(nn.Module):
@@ -76,7 +76,7 @@ class _Step(nn.Module):
 
 @torch.no_grad()
 def to_graphs(predictor: Predictor) -> Graphs:
-    """Return the graphs of a predictor, which have been compared with it; UserError where they differ."""
+    """Return the graphs of a predictor, compared with torch; UserError if they differ."""
     _require_onnx()
     frames = example_frames(predictor)
     action = torch.zeros(1, predictor.actions)
@@ -97,12 +97,12 @@ def to_graphs(predictor: Predictor) -> Graphs:
 
 
 def example_frames(predictor: Predictor) -> Tensor:
-    """Return frames (1, T, H, W, C) of noise, in the predictor's own colors where it has any."""
+    """Return noise frames (1, T, H, W, C), in the predictor's palette if it has one."""
     return predictor.example_frames(1, torch.Generator().manual_seed(0))
 
 
-class OnnxDream:
-    """Runs a predictor's graphs, step by step."""
+class OnnxPredictor:
+    """Runs a predictor's graphs step by step."""
 
     def __init__(self, graphs: Graphs) -> None:
         import onnxruntime
@@ -115,22 +115,22 @@ class OnnxDream:
 
     def observe(self, frames: NDArray[np.uint8]) -> Arrays:
         """Return the state after frames (1, T, H, W, C)."""
-        return self._following(_run(self._observe, {"frames": frames}))
+        return self._next_state(_run(self._observe, {"frames": frames}))
 
     def step(self, state: Arrays, action: NDArray[np.float32]) -> tuple[Arrays, Arrays]:
-        """Return what a step gives, frame and outcome, and the state after it."""
-        given = _run(self._step, {f"state_{name}": tensor for name, tensor in state.items()} | {"action": action})
-        return given, self._following(given)
+        """Return the outputs of a step, frame and outcome, and the state after it."""
+        outputs = _run(self._step, {f"state_{name}": tensor for name, tensor in state.items()} | {"action": action})
+        return outputs, self._next_state(outputs)
 
-    def _following(self, given: Arrays) -> Arrays:
-        return {name: given[f"next_{name}"] for name in self._graphs.state}
+    def _next_state(self, outputs: Arrays) -> Arrays:
+        return {name: outputs[f"next_{name}"] for name in self._graphs.state}
 
 
 def _run(session: Any, inputs: Arrays) -> Arrays:
-    """Run a graph; inputs that it does not depend on are left out."""
-    wanted = [each.name for each in session.get_inputs()]
-    names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, session.run(names, {name: inputs[name] for name in wanted}), strict=True))
+    """Run a graph without the inputs that it does not depend on."""
+    used = {value.name: inputs[value.name] for value in session.get_inputs()}
+    outputs = [value.name for value in session.get_outputs()]
+    return dict(zip(outputs, session.run(outputs, used), strict=True))
 
 
 def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
@@ -145,29 +145,31 @@ def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str],
 
 @torch.no_grad()
 def compare(predictor: Predictor, graphs: Graphs) -> None:
-    """Let torch and ONNX dream side by side and refuse a difference."""
-    dream, frames = OnnxDream(graphs), example_frames(predictor)
-    state, theirs = predictor.observe(predictor.normalizer.to_float(frames)), dream.observe(frames.numpy())
-    draw = torch.Generator().manual_seed(1)
+    """Run torch and ONNX side by side; UserError if they differ."""
+    onnx, frames = OnnxPredictor(graphs), example_frames(predictor)
+    state, onnx_state = predictor.observe(predictor.normalizer.to_float(frames)), onnx.observe(frames.numpy())
+    generator = torch.Generator().manual_seed(1)
     for step in range(CHECKED_STEPS + 1):
         settled = predictor.settled(state)
         for name, ours in state_tensors(settled).items():
-            _refuse_difference(step, name, ours.numpy(), theirs[name])
-        action = torch.nn.functional.one_hot(torch.randint(predictor.actions, (1,), generator=draw), predictor.actions)
+            _refuse_difference(step, name, ours.numpy(), onnx_state[name])
+        action = torch.nn.functional.one_hot(
+            torch.randint(predictor.actions, (1,), generator=generator), predictor.actions
+        )
         frame, state = predictor.predict(settled, action.float())
-        given, theirs = dream.step(theirs, action.float().numpy())
-        whole = given["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
-        if np.abs(whole).max() > (0 if predictor.names_colors else 1):
-            raise UserError(f"step {step} in ONNX differs from torch by {np.abs(whole).max()} pixel values")
+        outputs, onnx_state = onnx.step(onnx_state, action.float().numpy())
+        difference = outputs["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
+        if np.abs(difference).max() > (0 if predictor.names_colors else 1):
+            raise UserError(f"step {step} in ONNX differs from torch by {np.abs(difference).max()} pixel values")
         if state.outcome is not None:
             for name, ours in zip(("reward", "end"), state.outcome, strict=True):
-                _refuse_difference(step, name, ours.numpy(), given[name])
+                _refuse_difference(step, name, ours.numpy(), outputs[name])
 
 
 def _refuse_difference(step: int, name: str, ours: NDArray[Any], theirs: NDArray[Any]) -> None:
-    apart = float(np.abs(ours.astype(np.float64) - theirs).max())
-    if not apart <= TOLERANCE:
-        raise UserError(f"step {step} in ONNX: {name} differs from torch by {apart:g}, more than {TOLERANCE:g}")
+    difference = float(np.abs(ours.astype(np.float64) - theirs).max())
+    if not difference <= TOLERANCE:
+        raise UserError(f"step {step} in ONNX: {name} differs from torch by {difference:g}, more than {TOLERANCE:g}")
 
 
 def _require_onnx() -> None:
@@ -181,7 +183,7 @@ def _require_onnx() -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter says about itself from the user."""
+    """Silence the warnings and log messages of the exporter."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

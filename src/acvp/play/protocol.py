@@ -1,11 +1,11 @@
-"""Pictures for the page: one byte a pixel where possible, as differences to what the page already has.
+"""The protocol between page and server: JSON commands from the page, JSON and binary messages to it.
 
-A binary message is one byte of kind, four of the header's length (little-endian), the header as JSON, the payload.
-The socket's own compression makes a few hundred bytes of a payload that is mostly zeros.
+A command is `{"do": name, …}`; its name and the types of its fields are checked before a session sees it. A binary
+message is one byte of kind, four bytes of header length (little-endian), the header as JSON, and the payload. Pictures
+have one byte per pixel where possible and are sent as the difference from the one before, which the socket's own
+compression reduces to a few hundred bytes.
 
-Shapes: h height, w width and C channels of the view, N colors.
-
-What a page may ask for: small JSON messages, checked by name and type before a session sees them.
+Shapes: h height, w width and C channels of the predictor's view, N colors.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from numpy.typing import NDArray
 
 from acvp.data.palette import PaletteEncoder, TooManyColorsError
 from acvp.errors import UserError
-from acvp.play.imagined import Seen
-from acvp.play.rewind import Grid
-from acvp.play.session import Session
+from acvp.play.imagined import ViewedFrame
+from acvp.play.session import ActionGrid, Session
 from acvp.play.worlds import RecordedWorld
 
 MAX_MESSAGE = 1024
-"""Bytes of a message."""
+"""Bytes of a command at most."""
 LARGEST_NUMBER = 10**9
-"""In a message; far beyond any frame, episode or rate."""
+"""Largest number in a command, far beyond any frame, episode or rate."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something to tell the player."""
+    """A message for the player."""
 
     text: str
 
@@ -48,7 +47,7 @@ class Video:
     data: bytes
 
 
-Reply = Note | Grid | Video | None
+Reply = Note | ActionGrid | Video | None
 
 
 def _change_driver(session: Session) -> Reply:
@@ -64,7 +63,7 @@ COMMANDS: dict[str, tuple[Callable[..., Reply], dict[str, type]]] = {
     "hold": (Session.hold, {"action": int}),
     "step": (Session.step, {}),
     "reset": (Session.reset, {}),
-    "reground": (Session.reground, {}),
+    "resync": (Session.resync, {}),
     "rewind": (Session.rewind, {}),
     "every_action": (Session.every_action, {"steps": int}),
     "switch": (Session.switch, {"name": str}),
@@ -75,18 +74,18 @@ COMMANDS: dict[str, tuple[Callable[..., Reply], dict[str, type]]] = {
     "record": (Session.record, {}),
     "end_clip": (_end_clip, {"kind": str}),
 }
-"""What each name does, and the fields it must have."""
+"""The method of each command, and the fields it must have with their types."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A checked message."""
+    """A command whose name and fields have been checked."""
 
     name: str
     fields: dict[str, Any]
 
     def perform(self, session: Session) -> Reply:
-        """Do it; a player's mistake becomes a note."""
+        """Run it; a UserError becomes a note for the player."""
         try:
             return COMMANDS[self.name][0](session, **self.fields)
         except UserError as error:
@@ -94,7 +93,7 @@ class Command:
 
 
 def parse(text: str) -> Command:
-    """Return the command that a message asks for, `{"do": name, …}`; UserError for anything else."""
+    """Return the command of a message `{"do": name, …}`; UserError for anything else."""
     if len(text.encode(errors="replace")) > MAX_MESSAGE:
         raise UserError(f"a message of over {MAX_MESSAGE} bytes")
     try:
@@ -103,11 +102,11 @@ def parse(text: str) -> Command:
         raise UserError("a message that is not JSON") from error
     name = message.pop("do", None) if isinstance(message, dict) else None
     if not isinstance(name, str) or name not in COMMANDS:
-        raise UserError("a message that asks for nothing known")
-    wanted = COMMANDS[name][1]
-    if message.keys() != wanted.keys():
-        raise UserError(f"{name} has the fields {sorted(wanted)}")
-    return Command(name, {field: _checked(name, field, message[field], kind) for field, kind in wanted.items()})
+        raise UserError("an unknown command")
+    fields = COMMANDS[name][1]
+    if message.keys() != fields.keys():
+        raise UserError(f"{name} has the fields {sorted(fields)}")
+    return Command(name, {field: _checked(name, field, message[field], kind) for field, kind in fields.items()})
 
 
 def _checked(name: str, field: str, value: Any, kind: type) -> Any:
@@ -119,7 +118,7 @@ def _checked(name: str, field: str, value: Any, kind: type) -> Any:
 
 
 class Kind(IntEnum):
-    """What a binary message holds."""
+    """The kinds of binary messages."""
 
     PICTURE = 1
     GRID = 2
@@ -133,7 +132,7 @@ def pack(kind: Kind, header: dict[str, Any], payload: bytes) -> bytes:
 
 
 class FrameStream:
-    """Frames to a page that keeps the last one: gray values, palette indices, or RGB from the 257th color on."""
+    """Encodes frames for a page that keeps the last one: as gray values, palette indices, or RGB beyond 256 colors."""
 
     def __init__(self) -> None:
         self._palette = PaletteEncoder()
@@ -142,8 +141,8 @@ class FrameStream:
         self._frame = np.zeros((0, 0, 0), np.uint8)
         self._values = np.zeros(0, np.uint8)
 
-    def encode(self, frame: Seen) -> tuple[dict[str, Any], bytes]:
-        """Return what the header says of a frame (h, w, C), and its bytes xor those of the frame before it."""
+    def encode(self, frame: ViewedFrame) -> tuple[dict[str, Any], bytes]:
+        """Return the header of a frame (h, w, C), and its bytes xor those of the frame before it."""
         known = frame.shape == self._frame.shape
         form, values = self._encode(frame, known)
         header: dict[str, Any] = {"form": form, "size": [frame.shape[0], frame.shape[1]]}
@@ -156,7 +155,7 @@ class FrameStream:
         self._form, self._frame, self._values = form, frame, values
         return header, difference.tobytes()
 
-    def _encode(self, frame: Seen, known: bool) -> tuple[str, NDArray[np.uint8]]:
+    def _encode(self, frame: ViewedFrame, known: bool) -> tuple[str, NDArray[np.uint8]]:
         if frame.shape[2] == 1:
             return "gray", frame[..., 0]
         try:
@@ -164,7 +163,7 @@ class FrameStream:
         except TooManyColorsError:
             return "rgb", frame
 
-    def _indices(self, frame: Seen, known: bool) -> NDArray[np.uint8]:
+    def _indices(self, frame: ViewedFrame, known: bool) -> NDArray[np.uint8]:
         """Return palette indices (h, w), looking up only the pixels that have changed."""
         if not known or self._form != "palette":
             return self._palette.encode(frame)
@@ -175,20 +174,20 @@ class FrameStream:
 
 
 class PictureStream:
-    """Both worlds to a page, each as a stream of frames."""
+    """Encodes both worlds for a page, each as a stream of frames."""
 
     def __init__(self) -> None:
-        self._of: tuple[str, bool] | None = None
+        self._source: tuple[str, bool] | None = None
         self._streams: dict[str, FrameStream] = {}
 
     def encode(self, session: Session, number: int) -> bytes:
-        """Return the message that shows the session as it is now."""
-        moment = session.moment
-        if (session.name, moment.real is None) != self._of:
-            self._of = session.name, moment.real is None
-            self._streams = {"real": FrameStream(), "dream": FrameStream()}
+        """Return the message that shows the session's current state."""
+        state = session.state
+        if (session.model_name, state.real is None) != self._source:
+            self._source = session.model_name, state.real is None
+            self._streams = {"real": FrameStream(), "imagined": FrameStream()}
         header, payloads = facts(session) | {"picture": number}, []
-        for name, frame in (("real", moment.real), ("dream", moment.dream.frame)):
+        for name, frame in (("real", state.real), ("imagined", state.imagined.frame)):
             if frame is not None:
                 header[name], payload = self._streams[name].encode(frame)
                 payloads.append(payload)
@@ -196,52 +195,51 @@ class PictureStream:
 
 
 def facts(session: Session) -> dict[str, Any]:
-    """Return what the meters and labels of the page show."""
-    moment, reading = session.moment, session.moment.reading
-    world = session.world
+    """Return what the live metrics and labels of the page show."""
+    state, world = session.state, session.world
     return {
-        "predictor": session.name,
-        "number": moment.number,
-        "steps": moment.dream.steps,
-        "watching": None if moment.dream.state else [len(moment.frames), session.context],
-        "action": moment.action,
-        "wrong": None if reading is None else reading.wrong,
-        "pixels": None if reading is None else reading.pixels,
-        "error": None if reading is None else round(reading.error, 3),
-        "found": None if reading is None else reading.found,
-        "score": moment.score,
-        "earned": moment.earned,
-        "dreamed": moment.dreamed if session.knows_rewards else None,
-        "end": None if moment.dream.end is None else round(moment.dream.end, 3),
-        "over": moment.over,
+        "predictor": session.model_name,
+        "agent_steps": state.agent_steps,
+        "steps": state.imagined.steps,
+        "watching": None if state.imagined.predictor_state else [len(state.frames), session.context_frames],
+        "action": state.action,
+        "wrong_pixels": None if state.metrics is None else state.metrics.wrong_pixels,
+        "pixels": None if state.metrics is None else state.metrics.pixels,
+        "squared_error": None if state.metrics is None else round(state.metrics.squared_error, 3),
+        "object_found": None if state.metrics is None else state.metrics.object_found,
+        "score": state.score,
+        "real_reward": state.real_reward,
+        "imagined_reward": state.imagined_reward if session.predicts_rewards else None,
+        "termination": None if state.imagined.termination is None else round(state.imagined.termination, 3),
+        "over": state.over,
         "driver": session.driver,
         "paused": session.paused,
         "fps": session.fps,
         "recording": None if session.clip is None else len(session.clip),
-        "scrub": [world.position_in_store, world.at] if isinstance(world, RecordedWorld) else None,
+        "scrub": [world.episode_index, world.frame_index] if isinstance(world, RecordedWorld) else None,
     }
 
 
 def welcome(session: Session) -> dict[str, Any]:
-    """Return what the page must know of a stage before it shows anything."""
-    store = session.stage.store
+    """Return what the page must know before it shows anything."""
+    store = session.context.store
     return {
-        "game": session.stage.env_id,
-        "actions": list(session.stage.action_meanings),
-        "predictors": list(session.cast.names),
-        "predictor": session.name,
-        "frame": list(session.dreamer.predictor.config.frame),
+        "game": session.context.env_id,
+        "actions": list(session.context.action_meanings),
+        "predictors": list(session.models.names),
+        "predictor": session.model_name,
+        "frame": list(session.imagined_world.predictor.config.frame),
         "episodes": [] if store is None else [entry.frames for entry in store.entries],
-        "missing": session.stage.missing,
+        "missing": session.context.missing,
     }
 
 
-def grid_message(grid: Grid) -> bytes:
-    """Return every action's pictures as RGB or gray bytes, dreams first, then truths."""
-    header = {"steps": grid.steps, "shape": list(grid.dreams.shape), "truths": grid.truths is not None}
-    return pack(Kind.GRID, header, grid.dreams.tobytes() + (b"" if grid.truths is None else grid.truths.tobytes()))
+def grid_message(grid: ActionGrid) -> bytes:
+    """Return the frames of every action as RGB or gray bytes, all imagined ones first, then all real ones."""
+    header = {"steps": grid.steps, "shape": list(grid.imagined.shape), "real": grid.real is not None}
+    return pack(Kind.GRID, header, grid.imagined.tobytes() + (b"" if grid.real is None else grid.real.tobytes()))
 
 
 def video_message(video: Video) -> bytes:
-    """Return a clip's file."""
+    """Return the message with a clip's file."""
     return pack(Kind.VIDEO, {"kind": video.kind}, video.data)

@@ -1,30 +1,95 @@
-"""The thin shell: serves the page and one session a socket, on this machine only.
+"""`acvp play`: a server on this machine that serves the page and runs one session per socket.
 
-The files of the page, which come with the package.
+Only pages that it served itself may connect. uvicorn has no time limit for a request that never ends, nor for a closed
+socket whose client does not read; both are added here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import mimetypes
 import socket
 import webbrowser
 from collections.abc import Callable
 from importlib.resources import files
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from acvp.agents.agent import load_any_policy
+from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.play.connection import Connection
-from acvp.play.limits import HEADERS, ClosingDeadline, Guard, Limits, OutOfFiles, http_protocol
+from acvp.play.config import PlayConfig
+from acvp.play.connection import OUT_OF_FILES, Connection, Limits, is_out_of_files
+from acvp.play.model_pool import make_model_pool
 from acvp.play.protocol import MAX_MESSAGE
 from acvp.play.session import Session
+
+HOST = "127.0.0.1"
+HOST_NAMES = (HOST, "localhost", "[::1]")
+PORTS_TRIED = 50
+BUSY = 1013
+"""WebSocket close code: try again later."""
+CLOSING_SECONDS = 12.0
+"""From the end of a session to the end of its socket, whether or not the client reads; uvicorn itself waits 10."""
+HEADERS = (
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+DEFAULT_LIMITS = Limits()
+
+log = logging.getLogger("acvp.play")
+
+
+def play(config: PlayConfig, report: Callable[[str], None]) -> None:
+    """Serve the page until interrupted; a wrong configuration raises UserError before anything is served."""
+    try:
+        _serve(config, report)
+    except OSError as error:
+        if is_out_of_files(error):
+            raise UserError(OUT_OF_FILES) from error
+        raise
+
+
+def _serve(config: PlayConfig, report: Callable[[str], None]) -> None:
+    make_session = session_maker(config)
+    make_session().close()  # so that a mistake shows here and not in the page
+    listener = free_socket(config.port)
+    port = listener.getsockname()[1]
+    if port != config.port:
+        report(f"port {config.port} is taken")
+    address = f"http://{HOST}:{port}/"
+    report(f"playing at {address} (ctrl-C ends it)")
+    server = make_server(make_app(make_session, port=port, sessions=config.sessions))
+    if config.browser and not open_page(address):
+        report("no browser found here: open the address yourself")
+    server.run(sockets=[listener])
+
+
+def session_maker(config: PlayConfig) -> Callable[[], Session]:
+    """Return a function that makes a new session; all of them share one model pool."""
+    models = make_model_pool(config.run, config.pretrained, temperature=config.temperature, seed=config.seed)
+    policy = load_any_policy(config.policy)
+    store = None if config.data is None else EpisodeStore(config.data)
+
+    def make() -> Session:
+        return Session(
+            models, store=store, policy=policy, fps=config.fps, seed=config.seed, rewind_bytes=config.rewind_mb * 10**6
+        )
+
+    return make
 
 
 def page_files() -> dict[str, bytes]:
@@ -32,21 +97,12 @@ def page_files() -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files("acvp.play").joinpath("page").iterdir() if file.is_file()}
 
 
-HOST = "127.0.0.1"
-PORTS_TRIED = 50
-BUSY = 1013
-"""WebSocket code: try again later."""
-
-
-DEFAULT_LIMITS = Limits()
-
-
 def make_app(
     make_session: Callable[[], Session], *, port: int, sessions: int, limits: Limits = DEFAULT_LIMITS
 ) -> ASGIApp:
-    """Return the application: the page's files by name, and the socket, for so many sessions at once."""
+    """Return the application: the page's files by name, and the socket, for this many sessions at once."""
     page = page_files()
-    playing: set[Connection] = set()
+    connections: set[Connection] = set()
 
     async def serve_file(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -55,29 +111,67 @@ def make_app(
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return Response(page[name], media_type="text/javascript" if name.endswith(".js") else kind)
 
-    def free_a_seat() -> bool:
+    def free_slot() -> bool:
         """Disconnect the page that has been idle the longest, if that is long enough."""
-        idlest = max(playing, key=lambda connection: connection.idle_seconds)
+        idlest = max(connections, key=lambda connection: connection.idle_seconds)
         if idlest.idle_seconds < limits.idle_seconds:
             return False
-        playing.discard(idlest)
-        idlest.dismiss("paused for long, and another page needed the seat: reload to play")
+        connections.discard(idlest)
+        idlest.disconnect("paused for long, and another page needed the slot: reload to play")
         return True
 
-    async def play(websocket: WebSocket) -> None:
+    async def play_session(websocket: WebSocket) -> None:
         await websocket.accept()
-        if len(playing) >= sessions and not free_a_seat():
+        if len(connections) >= sessions and not free_slot():
             await websocket.close(BUSY, f"{sessions} pages play already (--sessions)")
             return
         connection = Connection(websocket, make_session, limits)
-        playing.add(connection)
+        connections.add(connection)
         try:
             await connection.run()
         finally:
-            playing.discard(connection)
+            connections.discard(connection)
 
-    routes = [Route("/", serve_file), Route("/{name}", serve_file), WebSocketRoute("/play", play)]
-    return Guard(Starlette(routes=routes), port)
+    routes = [Route("/", serve_file), Route("/{name}", serve_file), WebSocketRoute("/play", play_session)]
+    return OriginCheck(Starlette(routes=routes), port)
+
+
+class OriginCheck:
+    """Refuses foreign Host and Origin headers before anything else sees the request.
+
+    The Host check stops foreign names that resolve to this machine (DNS rebinding), the Origin check stops pages of
+    other sites. Both apply to the socket before it is accepted, since browsers do not restrict sockets themselves.
+    """
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app = app
+        self._hosts = {f"{host}:{port}".encode() for host in HOST_NAMES}
+        self._origins = {b"http://" + host for host in self._hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on requests of our own page, refuse all others."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif not self._is_own(scope):
+            await _refuse(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _is_own(self, scope: Scope) -> bool:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        own_host = len(hosts) == 1 and hosts[0] in self._hosts
+        if scope["type"] == "websocket":
+            return own_host and origins == [b"http://" + hosts[0]]
+        return own_host and all(origin in self._origins for origin in origins)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()  # the handshake
+        await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        return
+    await PlainTextResponse("acvp play answers only its own page on this machine\n", 403)(scope, receive, send)
 
 
 def free_socket(port: int) -> socket.socket:
@@ -99,13 +193,73 @@ def free_socket(port: int) -> socket.socket:
     raise UserError(f"ports {port} to {port + PORTS_TRIED - 1} are all taken: choose another --port")
 
 
+class OutOfFilesHandler:
+    """Logs once that no more files can be opened; asyncio itself logs a hundred tracebacks per second."""
+
+    def __init__(self) -> None:
+        self._reported = False
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an exception of the event loop, which accepts connections again a second later."""
+        if is_out_of_files(context.get("exception")):
+            if not self._reported:
+                log.error(OUT_OF_FILES)
+            self._reported = True
+        elif not (self._reported and "_start_serving" in context["message"]):  # that retry fails if the loop has ended
+            loop.default_exception_handler(context)
+
+
 class PlayServer(uvicorn.Server):
-    """uvicorn's server, which reports in one line that there are no more files, and continues."""
+    """uvicorn's server, which continues when no more files can be opened and logs that in one line."""
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until asked to stop."""
-        asyncio.get_running_loop().set_exception_handler(OutOfFiles())
+        asyncio.get_running_loop().set_exception_handler(OutOfFilesHandler())
         await super().serve(sockets)
+
+
+def http_protocol(limits: Limits) -> type[H11Protocol]:
+    """Return uvicorn's HTTP protocol with a time limit for each request."""
+
+    class RequestDeadline(H11Protocol):
+        """Drops a connection whose request, or the reading of its response, takes too long."""
+
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._restart()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._cancel()
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            self._restart()
+            super().on_response_complete()
+
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._cancel()
+            super().handle_websocket_upgrade(event)
+
+        def _restart(self) -> None:
+            self._cancel()
+            self._deadline = self.loop.call_later(limits.request_seconds, self.transport.abort)
+
+        def _cancel(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    return RequestDeadline
+
+
+class ClosingDeadline(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket protocol, with a time limit for the closing handshake."""
+
+    async def run_asgi(self) -> None:
+        """Run the session, then abort the socket if it does not close in time."""
+        await super().run_asgi()
+        self.loop.call_later(CLOSING_SECONDS, self.transport.abort)
 
 
 def make_server(app: ASGIApp, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
@@ -114,7 +268,7 @@ def make_server(app: ASGIApp, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server
         app,
         http=http_protocol(limits),
         ws=ClosingDeadline,
-        log_level="critical",  # errors of sessions are logged by Connection; what clients get wrong is not an error
+        log_level="critical",  # Connection logs errors of sessions; mistakes of clients are not errors
         access_log=False,
         headers=[(name.decode(), value.decode()) for name, value in HEADERS],
         server_header=False,
@@ -128,7 +282,7 @@ def make_server(app: ASGIApp, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server
 
 
 def open_page(address: str) -> bool:
-    """Open a page in the user's browser; False where there is none, or only one that would take the terminal."""
+    """Open a page in the user's browser; return False if there is none, or only one that would take the terminal."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

@@ -1,11 +1,13 @@
-"""One player's session: a real game and its dream under the same actions; everything but the web.
+"""One player's session: the real game and its imagined copy under the same actions, without any web code.
 
-Every decision makes a new `Moment` of the one before it, so that going back is putting an old one in its place.
+Every agent step makes a new `SessionState` from the one before it, so that rewinding is putting an old one back.
+
+Shapes: A actions, H height and W width as recorded, h height, w width and C channels of the predictor's view.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,26 +20,65 @@ from acvp.figures import in_color
 from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
-from acvp.play.context import Cast, Stage, open_stage
-from acvp.play.imagined import Dream, Dreamer, Seen
-from acvp.play.rewind import Grid, Meters, Moment, Reading, Timeline
-from acvp.play.worlds import Frame, LiveWorld, RecordedWorld, World
+from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld, LiveMetrics, ViewedFrame
+from acvp.play.model_pool import ModelPool
+from acvp.play.rewind import RewindBuffer
+from acvp.play.worlds import Frame, LiveWorld, PlayContext, RecordedWorld, World, make_context
 from acvp.seeding import generator
 
-KEPT = 32
-"""Real frames kept at least, so that a predictor of longer memory can take over at once."""
-MOST_STEPS = 15
-"""Decisions that each action is held for at most when all are compared: a second."""
+MIN_HISTORY = 32
+"""Real frames kept at least, so that a predictor with a longer context can take over at once."""
+MAX_LOOKAHEAD = 15
+"""Steps for which each action is held at most when all are compared: a second of Atari."""
 
 Driver = Literal["human", "agent", "recording"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionState:
+    """Both worlds at one time."""
+
+    frames: tuple[Frame, ...]
+    """The last real frames (H, W, 3), oldest first, with which the imagined world can be resynced."""
+    actions: tuple[int, ...]
+    """The actions between them."""
+    real: ViewedFrame | None
+    """The real frame in the predictor's view; None where there is no real world."""
+    imagined: ImaginedState
+    metrics: LiveMetrics | None = None
+    """How the two compare; None where there is no real world."""
+    agent_steps: int = 0
+    """Steps since the start."""
+    action: int | None = None
+    """The action that led here."""
+    score: float = 0.0
+    """Sum of the real rewards since the start."""
+    real_reward: int = 0
+    """Sum of the signs of the real rewards since the last resync."""
+    imagined_reward: int = 0
+    """Sum of the signs of the predicted rewards since the last resync."""
+    over: bool = False
+    """Whether the real game, or the recording, has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionGrid:
+    """The frames that every action leads to."""
+
+    steps: int
+    """Steps for which each action is held."""
+    imagined: NDArray[np.uint8]
+    """(A, h, w, C)"""
+    real: NDArray[np.uint8] | None
+    """(A, h, w, C); None where there is no game that can save its state."""
+
+
 class Session:
-    """A real game and its dream; one method for each thing a player can do."""
+    """The real game and its imagined copy; one method for each thing a player can do."""
 
     def __init__(
         self,
-        cast: Cast,
+        models: ModelPool,
         *,
         store: EpisodeStore | None = None,
         policy: Policy = random_policy,
@@ -45,270 +86,282 @@ class Session:
         seed: int = 0,
         rewind_bytes: int = 128_000_000,
     ) -> None:
-        self.cast, self.store, self.fps, self.paused = cast, store, fps, False
+        self.models, self.store, self.fps, self.paused = models, store, fps, False
         self.driver: Driver = "human"
         self.clip: Clip | None = None
         self.world: World | None = None
-        self.moment: Moment
+        self.state: SessionState
         self._tapped: int | None
         self._policy, self._seed, self._resets = policy, seed, 0
-        self._timeline: Timeline[tuple[Moment, Any]] = Timeline(rewind_bytes)
-        subject = cast.get(cast.first)
-        self._enter(subject, open_stage(subject, store))
+        self._rewind_buffer: RewindBuffer[tuple[SessionState, Any]] = RewindBuffer(rewind_bytes)
+        model = models.get(models.first)
+        self._use(model, make_context(model, store))
         self.reset()
 
     @property
-    def name(self) -> str:
-        """The predictor's."""
-        return self.dreamer.subject.name
+    def model_name(self) -> str:
+        """Name of the current model."""
+        return self.imagined_world.model.name
 
     @property
-    def context(self) -> int:
-        """Real frames that the predictor needs before it can dream."""
-        return self.dreamer.predictor.context
+    def context_frames(self) -> int:
+        """Real frames that the predictor needs before it can imagine the next one."""
+        return self.imagined_world.predictor.context
 
     @property
-    def knows_rewards(self) -> bool:
-        """Whether the predictor foretells rewards and ends."""
-        return bool(getattr(self.dreamer.predictor.config, "predict_rewards", False))
+    def predicts_rewards(self) -> bool:
+        """Whether the predictor has reward and termination heads."""
+        return bool(getattr(self.imagined_world.predictor.config, "predict_rewards", False))
 
-    # What a player does.
+    # What a player can do.
 
     def hold(self, action: int) -> None:
-        """Hold an action from now on; one that is let go again before the next decision still counts for it."""
-        if not 0 <= action < len(self.stage.action_meanings):
-            raise UserError(f"action {action}: there are 0 to {len(self.stage.action_meanings) - 1}")
+        """Hold an action from now on; one that is released before the next step still counts for that step."""
+        if not 0 <= action < len(self.context.action_meanings):
+            raise UserError(f"action {action}: there are 0 to {len(self.context.action_meanings) - 1}")
         self._held = action
         self._tapped = action or self._tapped
 
     def step(self) -> None:
-        """Let one decision pass in both worlds; a finished game goes on only where an agent begins the next one."""
-        if self.moment.over:
+        """Take one agent step in both worlds; after the end of a game only an agent starts the next one."""
+        if self.state.over:
             if self.driver == "agent":
                 self.reset()
             return
         action = self._next_action()
         if action is None:
-            self.moment = replace(self.moment, over=True)
+            self.state = replace(self.state, over=True)
             return
-        self._remember()
-        self.moment = self._after(self.moment, action)
-        self._film()
+        self._save_for_rewind()
+        self.state = self._next_state(self.state, action)
+        self._add_to_clip()
 
     def reset(self) -> None:
-        """Begin anew: the next game, or another recorded start where there is no game."""
-        self._timeline.clear()
+        """Start again: the next game, or another recorded frame where there is no game."""
+        self._rewind_buffer.clear()
         seed = self._seed + self._resets
         self._resets += 1
-        if self.stage.game is None:
+        if self.context.game is None:
             self.world = None
-            self.moment = self._beginning(*self.stage.start(self.context, seed).before(max(self.context, KEPT)))
+            start = self.context.recorded_start(self.context_frames, seed)
+            self.state = self._initial_state(*start.history(self._history_length))
         else:
-            self.world = LiveWorld(self.stage.game)
-            self.moment = self._beginning([self.world.reset(seed)], [])
+            self.world = LiveWorld(self.context.game)
+            self.state = self._initial_state([self.world.reset(seed)], [])
         if self.driver == "recording":
             self.driver = "human"
         elif self.driver == "agent":
-            self._hire_agent()
+            self._start_agent()
 
-    def reground(self) -> None:
-        """Let the dream begin again after the real frames; a dream alone goes back to where it began."""
-        self.moment = self._grounded(self.moment)
+    def resync(self) -> None:
+        """Resync the imagined world with the real frames; without a real world, return to its start."""
+        self.state = self._resynced(self.state)
 
     def rewind(self) -> None:
-        """Go back to the last moment kept, in both worlds, and pause there."""
+        """Return both worlds to the last state kept, and pause there."""
         self.paused = True
-        kept = self._timeline.pop()
+        kept = self._rewind_buffer.pop()
         if kept is None:
             raise UserError(self._why_no_rewind())
-        self.moment, saved = kept
+        self.state, saved = kept
         if self.world is not None:
             self.world.restore(saved)
 
-    def every_action(self, steps: int = 1) -> Grid:
-        """Return what each action, held for some decisions, leads to in the dream and in the real game."""
-        if not 1 <= steps <= MOST_STEPS:
-            raise UserError(f"{steps} decisions: 1 to {MOST_STEPS} can be looked ahead")
-        if self.moment.dream.state is None:
-            raise UserError(f"the predictor still watches: it needs {self.context} real frames first")
-        return Grid(
-            steps=steps, dreams=self.dreamer.every_action(self.moment.dream, steps), truths=self._true_futures(steps)
-        )
+    def every_action(self, steps: int = 1) -> ActionGrid:
+        """Return the frames that each action, held for some steps, leads to in both worlds."""
+        if not 1 <= steps <= MAX_LOOKAHEAD:
+            raise UserError(f"{steps} steps: choose 1 to {MAX_LOOKAHEAD} to look ahead")
+        if self.state.imagined.predictor_state is None:
+            raise UserError(f"the predictor needs {self.context_frames} real frames first")
+        imagined = self.imagined_world.every_action(self.state.imagined, steps)
+        return ActionGrid(steps=steps, imagined=imagined, real=self._every_real_action(steps))
 
     def switch(self, name: str) -> None:
-        """Let another predictor dream on, grounded on the real frames; another game begins anew."""
+        """Switch to another model, resynced with the real frames; another game starts from its beginning."""
         if self.clip is not None:
             raise UserError("a clip is being recorded: end it first (key c)")
-        before, subject = self.stage, self.cast.get(name)
-        self._enter(subject, open_stage(subject, self.store, before))
-        self._timeline.clear()  # its dreams are another predictor's
-        if self.stage.env_id != before.env_id:
+        before, model = self.context, self.models.get(name)
+        self._use(model, make_context(model, self.store, before))
+        self._rewind_buffer.clear()  # it holds states of another predictor
+        if self.context.env_id != before.env_id:
             if before.game is not None:
                 before.game.close()
             self.reset()
-        elif self.world is None and len(self.moment.frames) < self.context:
+        elif self.world is None and len(self.state.frames) < self.context_frames:
             self.reset()
         else:
-            self.moment = self._grounded(self.moment)
+            self.state = self._resynced(self.state)
 
     def scrub(self, episode: int, frame: int) -> None:
-        """Go to a frame of a recorded episode and let the dream begin there; the recording plays on."""
-        if self.stage.store is None:
-            raise UserError(f"no recorded episodes of {self.stage.env_id}: start acvp play with --data")
-        world = RecordedWorld(self.stage.store, episode, frame)
-        self._timeline.clear()
+        """Go to a frame of a recorded episode, resync there, and let the recording play."""
+        if self.context.store is None:
+            raise UserError(f"no recorded episodes of {self.context.env_id}: start acvp play with --data")
+        world = RecordedWorld(self.context.store, episode, frame)
+        self._rewind_buffer.clear()
         self.world, self.driver = world, "recording"
-        self.moment = self._beginning(*world.before(max(self.context, KEPT)))
+        self.state = self._initial_state(*world.history(self._history_length))
 
     def change_driver(self) -> str | None:
-        """Hand over between human and agent, or take over from a recording; return what the player should know."""
+        """Switch between human and agent, or take over from a recording; return a note for the player, if any."""
         if self.driver == "recording":
             self.driver = "human"
             return self._take_over()
         if self.driver == "agent":
             self.driver = "human"
         else:
-            self._hire_agent()
+            self._start_agent()
         return None
 
     def pause(self, on: bool) -> None:
-        """Stop, or go on."""
+        """Pause or resume."""
         self.paused = on
 
     def set_fps(self, fps: float) -> None:
-        """Set how many decisions pass in a second."""
+        """Set the number of agent steps per second."""
         if not SLOWEST <= fps <= FASTEST:
-            raise UserError(f"{fps:g} decisions a second: {SLOWEST:g} to {FASTEST:g} are possible")
+            raise UserError(f"{fps:g} steps per second: choose {SLOWEST:g} to {FASTEST:g}")
         self.fps = fps
 
     def record(self) -> None:
-        """Begin a clip."""
-        self.clip = Clip(self.moment.dream.frame.shape)
-        self._film()
+        """Start a clip."""
+        self.clip = Clip(self.state.imagined.frame.shape)
+        self._add_to_clip()
 
     def end_clip(self, kind: str) -> bytes:
-        """End the clip and return it as a file of a kind, mp4 or gif."""
+        """End the clip and return it as an mp4 or gif file."""
         if kind not in FORMATS:
             raise UserError(f"a clip cannot be {kind[:20]!r}: mp4 or gif")
         if self.clip is None:
-            raise UserError("no clip is being recorded: begin one first (key c)")
+            raise UserError("no clip is being recorded: start one first (key c)")
         clip, self.clip = self.clip, None
         return clip.encode(kind)
 
     def close(self) -> None:
-        """Free the game."""
-        if self.stage.game is not None:
-            self.stage.game.close()
+        """Close the game."""
+        if self.context.game is not None:
+            self.context.game.close()
 
     # How it works.
 
-    def _enter(self, subject: LoadedModel, stage: Stage) -> None:
-        self.stage, self.dreamer = stage, Dreamer(subject)
-        self._meters = Meters(subject, stage.frame_shape[:2])
+    @property
+    def _history_length(self) -> int:
+        return max(self.context_frames, MIN_HISTORY)
+
+    def _use(self, model: LoadedModel, context: PlayContext) -> None:
+        self.context, self.imagined_world = context, ImaginedWorld(model)
+        palette = None if context.store is None else context.store.palette
+        self._comparison = FrameComparison(model, context.frame_shape[:2], palette)
         self._held, self._tapped = 0, None
 
-    def _hire_agent(self) -> None:
-        """Let a new agent play; an agent of another game refuses."""
+    def _start_agent(self) -> None:
+        """Let a new agent play; an agent of another game raises UserError and the human keeps playing."""
         self.driver = "human"
-        self._player = self._policy(self.stage.action_meanings, generator("play-agent", self._seed, self._resets))
+        self._player = self._policy(self.context.action_meanings, generator("play-agent", self._seed, self._resets))
         self.driver = "agent"
 
-    def _beginning(self, frames: list[Frame], actions: list[int]) -> Moment:
-        """Return the first moment after real frames."""
-        watching = Dream(frame=self.dreamer.look(frames[-1]))
-        return self._grounded(Moment(frames=tuple(frames), actions=tuple(actions), real=None, dream=watching))
+    def _initial_state(self, frames: list[Frame], actions: list[int]) -> SessionState:
+        """Return the state after real frames."""
+        imagined = ImaginedState(frame=self.imagined_world.view(frames[-1]))
+        return self._resynced(SessionState(frames=tuple(frames), actions=tuple(actions), real=None, imagined=imagined))
 
-    def _grounded(self, moment: Moment) -> Moment:
-        """Return the moment with a dream that begins there."""
-        real = None if self.world is None else self.dreamer.look(moment.frames[-1])
-        dream = self.dreamer.ground(moment.frames, moment.actions)
-        return replace(moment, real=real, dream=dream, reading=self._compare(dream.frame, real), earned=0, dreamed=0)
+    def _resynced(self, state: SessionState) -> SessionState:
+        """Return the state with an imagined world that starts from its real frames."""
+        real = None if self.world is None else self.imagined_world.view(state.frames[-1])
+        imagined = self.imagined_world.resync(state.frames, state.actions)
+        metrics = self._compare(imagined.frame, real)
+        return replace(state, real=real, imagined=imagined, metrics=metrics, real_reward=0, imagined_reward=0)
 
     def _next_action(self) -> int | None:
-        """Return what is done next; None at the end of a recording."""
+        """Return the driver's next action; None at the end of a recording."""
         if self.driver == "recording":
             return None if self.world is None else self.world.recorded_action
         if self.driver == "agent":
-            moment = self.moment
-            return int(self._player(moment.frames[-1] if self.world else in_color(moment.dream.frame)))
+            state = self.state
+            return int(self._player(state.frames[-1] if self.world else in_color(state.imagined.frame)))
         action = self._held if self._tapped is None else self._tapped
         self._tapped = None
         return action
 
-    def _remember(self) -> None:
+    def _save_for_rewind(self) -> None:
         saved = None if self.world is None else self.world.save()
         if self.world is None or saved is not None:
-            size = self.moment.dream.size + self.moment.frames[-1].nbytes
-            size += 0 if self.world is None else self.world.size_of(saved)
-            self._timeline.push((self.moment, saved), size)
+            nbytes = self.state.imagined.nbytes + self.state.frames[-1].nbytes
+            nbytes += 0 if self.world is None else self.world.saved_bytes(saved)
+            self._rewind_buffer.push((self.state, saved), nbytes)
 
-    def _after(self, before: Moment, action: int) -> Moment:
-        """Return the moment that an action leads to."""
+    def _next_state(self, before: SessionState, action: int) -> SessionState:
+        """Return the state that an action leads to."""
         if self.world is None:
-            return self._dreamed_on(before, action)
+            return self._next_imagined_state(before, action)
         step = self.world.step(action)
-        frames = (*before.frames, step.frame)[-max(self.context, KEPT) :]
+        frames = (*before.frames, step.frame)[-self._history_length :]
         actions = (*before.actions, action)[-len(frames) + 1 :]
-        real = self.dreamer.look(step.frame)
-        watching = before.dream.state is None
-        dream = self.dreamer.ground(frames, actions) if watching else self.dreamer.step(before.dream, action)
-        return Moment(
+        real = self.imagined_world.view(step.frame)
+        waiting = before.imagined.predictor_state is None
+        if waiting:
+            imagined = self.imagined_world.resync(frames, actions)
+        else:
+            imagined = self.imagined_world.step(before.imagined, action)
+        return SessionState(
             frames=frames,
             actions=actions,
             real=real,
-            dream=dream,
-            reading=self._compare(dream.frame, real),
-            number=before.number + 1,
+            imagined=imagined,
+            metrics=self._compare(imagined.frame, real),
+            agent_steps=before.agent_steps + 1,
             action=action,
             score=before.score + step.reward,
-            earned=0 if watching else before.earned + int(np.sign(step.reward)),
-            dreamed=0 if watching else before.dreamed + (dream.reward or 0),
+            real_reward=0 if waiting else before.real_reward + int(np.sign(step.reward)),
+            imagined_reward=0 if waiting else before.imagined_reward + (imagined.reward or 0),
             over=step.terminated or step.truncated,
         )
 
-    def _dreamed_on(self, before: Moment, action: int) -> Moment:
-        """Return the moment that an action leads to where there is no real game."""
-        dream, number = self.dreamer.step(before.dream, action), before.number + 1
-        return replace(before, dream=dream, number=number, action=action, dreamed=before.dreamed + (dream.reward or 0))
+    def _next_imagined_state(self, before: SessionState, action: int) -> SessionState:
+        """Return the state that an action leads to where there is no real world."""
+        imagined = self.imagined_world.step(before.imagined, action)
+        return replace(
+            before,
+            imagined=imagined,
+            agent_steps=before.agent_steps + 1,
+            action=action,
+            imagined_reward=before.imagined_reward + (imagined.reward or 0),
+        )
 
-    def _compare(self, dream: Seen, real: Seen | None) -> Reading | None:
+    def _compare(self, imagined: ViewedFrame, real: ViewedFrame | None) -> LiveMetrics | None:
         if real is None or self.world is None:
             return None
-        return self._meters.read(dream, real, self.world.position())
+        return self._comparison.compare(imagined, real, self.world.position())
 
-    def _true_futures(self, steps: int) -> NDArray[np.uint8] | None:
+    def _every_real_action(self, steps: int) -> NDArray[np.uint8] | None:
         """Return the real frames that each action leads to, (A, h, w, C); None where the game cannot branch."""
-        if not isinstance(self.world, LiveWorld) or self.moment.over:
+        if not isinstance(self.world, LiveWorld) or self.state.over:
             return None
-        game = self.world.game
-        if not game.can_save:
-            return None
-        plans = ([action] * steps for action in range(len(self.stage.action_meanings)))
-        return np.stack([self.dreamer.look(future[-1].frame) for future in game.branch(plans)])
+        frames = self.world.every_action(steps)
+        return None if frames is None else np.stack([self.imagined_world.view(frame) for frame in frames])
 
     def _take_over(self) -> str | None:
-        """Turn a recording into the game at that moment; without the game the dream goes on alone."""
+        """Replace a recording by the game at that frame; without the game only the imagined world continues."""
         assert isinstance(self.world, RecordedWorld)
-        self._timeline.clear()
+        self._rewind_buffer.clear()
         try:
             live = self.world.take_over()
         except UserError as error:
             self.world = None
-            self.moment = replace(self.moment, real=None, reading=None, over=False)
-            return f"the dream goes on alone: {error}"
-        if self.stage.game is not None:
-            self.stage.game.close()
-        self.world, self.stage = live, replace(self.stage, game=live.game)
+            self.state = replace(self.state, real=None, metrics=None, over=False)
+            return f"only the dream continues: {error}"
+        if self.context.game is not None:
+            self.context.game.close()
+        self.world, self.context = live, replace(self.context, game=live.game)
         return None
 
     def _why_no_rewind(self) -> str:
         if isinstance(self.world, LiveWorld) and not self.world.game.can_save:
-            return f"{self.stage.env_id} cannot save its state, so there is no way back (docs/environments.md)"
+            return f"{self.context.env_id} cannot save its state, so it cannot be rewound (docs/environments.md)"
         return "nothing earlier is kept"
 
-    def _film(self) -> None:
+    def _add_to_clip(self) -> None:
         if self.clip is not None:
-            moment = self.moment
-            name = "" if moment.action is None else f"   action {self.stage.action_meanings[moment.action]}"
-            caption = f"{self.stage.env_id}   {self.name}   step {moment.dream.steps}{name}"
-            self.clip.add(moment.real, moment.dream.frame, caption)
+            state = self.state
+            name = "" if state.action is None else f"   action {self.context.action_meanings[state.action]}"
+            caption = f"{self.context.env_id}   {self.model_name}   step {state.imagined.steps}{name}"
+            self.clip.add(state.real, state.imagined.frame, caption)

@@ -1,4 +1,4 @@
-"""What a dream is compared with: a game that runs, or a recorded episode.
+"""The real worlds: a running game or a recorded episode, and the context that provides them to a predictor.
 
 Frames are uint8 (H, W, 3) as recorded, whatever the predictor's view.
 """
@@ -6,119 +6,204 @@ Frames are uint8 (H, W, 3) as recorded, whatever the predictor's view.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.replay import replay_game
+from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
-from acvp.envs import Game, Step
+from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
+from acvp.loaded import LoadedModel
+from acvp.models import require_fit
+from acvp.models.fit import GameLike
+from acvp.play.model_pool import about
+from acvp.seeding import generator
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
 
 
 class World(ABC):
-    """True frames, one a decision."""
+    """Real frames, one for each agent step."""
 
     recorded_action: int | None = None
-    """What the recording does next; None where nothing is recorded."""
+    """The next action of a recording; None where nothing is recorded."""
 
     @abstractmethod
     def step(self, action: int) -> Step:
-        """Return what an action leads to."""
+        """Take one agent step."""
 
     @abstractmethod
     def save(self) -> Any:
-        """Return what `restore` needs to come back to this moment; None where that is impossible."""
+        """Return what `restore` needs to return to this time; None where that is impossible."""
 
     @abstractmethod
     def restore(self, saved: Any) -> None:
-        """Come back to a saved moment."""
+        """Return to a saved time."""
 
     def position(self) -> tuple[float, float] | None:
-        """Return (row, column) of the controlled object; None while it is not known."""
+        """Return (row, column) of the controlled object; None while it is unknown."""
         return None
 
-    def size_of(self, saved: Any) -> int:
-        """Return the bytes that a saved moment takes."""
+    def saved_bytes(self, saved: Any) -> int:
+        """Return the size of what `save` returned."""
         return 0
 
 
 class LiveWorld(World):
-    """A game that runs."""
+    """A running game."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
 
     def reset(self, seed: int) -> Frame:
-        """Begin an episode and return its first frame."""
+        """Start an episode and return its first frame."""
         return self.game.reset(seed)
 
     def step(self, action: int) -> Step:
-        """Hold an action for one decision."""
+        """Take one step in the game."""
         return self.game.step(action)
 
     def save(self) -> Any:
-        """Return the game's state, None where it cannot tell it."""
+        """Return the game's state; None where the game cannot save it."""
         return self.game.save() if self.game.can_save else None
 
     def restore(self, saved: Any) -> None:
-        """Put the game back."""
+        """Restore the game's state."""
         self.game.restore(saved)
 
     def position(self) -> tuple[float, float] | None:
-        """Return where the game says its controlled object is."""
+        """Return the game's own position of its controlled object."""
         return self.game.controlled_position()
 
-    def size_of(self, saved: Any) -> int:
-        """Return the bytes of the game's own state."""
+    def saved_bytes(self, saved: Any) -> int:
+        """Return the size of the game's state."""
         return 0 if saved is None else len(saved.payload)
+
+    def every_action(self, steps: int) -> list[Frame] | None:
+        """Return the frame that each action leads to when held for some steps; None where the game cannot save."""
+        if not self.game.can_save:
+            return None
+        plans = ([action] * steps for action in range(len(self.game.action_meanings)))
+        return [future[-1].frame for future in self.game.branch(plans)]
 
 
 class RecordedWorld(World):
-    """An episode of a store; its actions are given, another one needs the game itself."""
+    """An episode of a dataset, which can only follow its recorded actions."""
 
-    def __init__(self, store: EpisodeStore, position: int, frame: int) -> None:
-        if not 0 <= position < len(store):
-            raise UserError(f"episode {position}: the store has episodes 0 to {len(store) - 1}")
-        self.store, self.position_in_store, self.episode = store, position, store[position]
+    def __init__(self, store: EpisodeStore, episode_index: int, frame: int) -> None:
+        if not 0 <= episode_index < len(store):
+            raise UserError(f"episode {episode_index}: the dataset has episodes 0 to {len(store) - 1}")
+        self.store, self.episode_index, self.episode = store, episode_index, store[episode_index]
         if not 0 <= frame < len(self.episode):
-            raise UserError(f"frame {frame}: episode {position} has frames 0 to {len(self.episode) - 1}")
-        self.at = frame
+            raise UserError(f"frame {frame}: episode {episode_index} has frames 0 to {len(self.episode) - 1}")
+        self.frame_index = frame
 
     @property
     def recorded_action(self) -> int | None:  # type: ignore[override]
         """The action that was taken here; None at the end."""
         actions = self.episode.actions
-        return int(actions[self.at]) if self.at < len(actions) else None
+        return int(actions[self.frame_index]) if self.frame_index < len(actions) else None
 
-    def before(self, count: int) -> tuple[list[Frame], list[int]]:
+    def history(self, count: int) -> tuple[list[Frame], list[int]]:
         """Return up to `count` frames that end here, oldest first, and the actions between them."""
-        first = max(0, self.at + 1 - count)
-        return list(self.episode.frames(first, self.at + 1)), self.episode.actions[first : self.at].tolist()
+        first = max(0, self.frame_index + 1 - count)
+        frames = self.episode.frames(first, self.frame_index + 1)
+        return list(frames), self.episode.actions[first : self.frame_index].tolist()
 
     def step(self, action: int) -> Step:
-        """Go on by the recorded action, which is the one to be passed."""
-        assert action == self.recorded_action, f"{action} is not what was recorded"
-        frame, reward = self.episode.frames(self.at + 1, self.at + 2)[0], float(self.episode.rewards[self.at])
-        self.at += 1
-        over = self.recorded_action is None
-        return Step(frame, reward, over and self.episode.header.terminated, over)
+        """Advance by the recorded action; no other one is possible."""
+        assert action == self.recorded_action, f"{action} is not the recorded action"
+        reward = float(self.episode.rewards[self.frame_index])
+        self.frame_index += 1
+        frame = self.episode.frames(self.frame_index, self.frame_index + 1)[0]
+        at_end = self.recorded_action is None
+        return Step(frame, reward, at_end and self.episode.header.terminated, at_end)
 
     def save(self) -> Any:
-        """Return the number of the frame."""
-        return self.at
+        """Return the index of the frame."""
+        return self.frame_index
 
     def restore(self, saved: Any) -> None:
-        """Go to a frame."""
-        self.at = saved
+        """Return to a frame."""
+        self.frame_index = saved
 
     def take_over(self) -> LiveWorld:
-        """Return the game itself at this frame, by playing the recorded actions up to it."""
+        """Return the game at this frame, after replaying the episode up to it; UserError if the game differs."""
         game = replay_game(self.store)
-        game.reset(self.episode.header.seed)
-        for action in self.episode.actions[: self.at].tolist():
-            game.step(action)
+        try:
+            for _ in replay(self.episode, game, self.frame_index + 1):
+                pass
+        except UserError:
+            game.close()
+            raise
         return LiveWorld(game)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayContext:
+    """The game, the dataset, or both, that a predictor can be played with."""
+
+    env_id: str
+    action_meanings: tuple[str, ...]
+    frame_shape: tuple[int, int, int]
+    """Height, width, 3 of the game's own frames."""
+    game: Game | None
+    store: EpisodeStore | None
+    missing: str | None = None
+    """Why there is no game."""
+
+    def recorded_start(self, context_frames: int, seed: int) -> RecordedWorld:
+        """Return a recorded frame with enough frames before it, a different one for each seed."""
+        assert self.store is not None, "no dataset to start from"
+        long = [index for index, entry in enumerate(self.store.entries) if entry.frames >= context_frames]
+        if not long:
+            raise UserError(
+                f"{self.store.path}: no episode has the {context_frames} frames that the predictor needs first; "
+                "pass a dataset of longer ones"
+            )
+        rng = generator("play-start", seed)
+        episode = long[int(rng.integers(len(long)))]
+        frames = self.store.entries[episode].frames
+        return RecordedWorld(self.store, episode, int(rng.integers(context_frames - 1, frames)))
+
+
+def make_context(model: LoadedModel, store: EpisodeStore | None, current: PlayContext | None = None) -> PlayContext:
+    """Return the game and the dataset that a model can be played with; UserError if there is neither.
+
+    The game of the current context is reused if it is the model's.
+    """
+    env_id = about(model).env_id
+    if store is not None and store.info.env_id != env_id:
+        store = None  # of another model's game
+    if current is not None and current.env_id == env_id:
+        game, missing = current.game, current.missing
+    else:
+        game, missing = _make_game(env_id)
+    known: GameLike
+    if game is not None:
+        known = game
+    elif store is not None and store.frames:
+        known = store.info
+    else:
+        raise UserError(f"{model.name}: {missing}; or pass --data with a dataset of it to start from its frames")
+    cure = "it was trained on another version of the game"
+    require_fit(model.name, model.predictor, known, view=model.view, source=env_id, cure=cure)
+    return PlayContext(
+        env_id=env_id,
+        action_meanings=known.action_meanings,
+        frame_shape=known.frame_shape,
+        game=game,
+        store=store,
+        missing=missing,
+    )
+
+
+def _make_game(env_id: str) -> tuple[Game | None, str | None]:
+    """Return the game, or None and the reason."""
+    try:
+        return make_game(env_id), None
+    except UserError as error:
+        return None, str(error)

@@ -1,17 +1,28 @@
-"""What `acvp train` is asked for; imports no torch, so that the command line stays quick."""
+"""What decides how a predictor is trained: the options of `acvp train`, and the config that presets return.
+
+Curriculum learning with multi-step prediction (§3.4): phases of 1, 3 and 5 predicted steps. Imports no torch, so that
+the command line stays quick.
+"""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from math import cos, isclose, pi
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from acvp.errors import UserError
 from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_seed, require_share
+
+if TYPE_CHECKING:
+    from acvp.models import PredictorConfig
 
 ModelName = Literal["pixel", "feedforward", "recurrent", "no-action", "mlp"]
 PresetName = Literal["paper", "authors", "cpu", "smoke"]
 ViewName = Literal["auto", "rgb", "gray84"]
+DECAY_STEPS = 100_000
+"""The paper multiplies the learning rate by 0.9 after so many iterations (appendix A)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +84,169 @@ class TrainConfig:
                 continue
             words += [f"--{field.name.replace('_', '-')}", *([] if value is True else [str(value)])]
         return shlex.join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Which optimizer; its learning rate comes from the phase."""
+
+    name: Literal["graves-rmsprop", "adam", "adamw", "muon"] = "graves-rmsprop"
+    """The paper's, the authors' code's, Adam with decoupled weight decay, or Muon with that for what is no matrix."""
+    bias_rate: float = 1.0
+    """Factor on the learning rate of biases (the authors' code: 2)."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of weights, not of biases (adamw and muon)."""
+
+    def __post_init__(self) -> None:
+        if self.bias_rate <= 0:
+            raise UserError(f"bias_rate is {self.bias_rate}; it must be above 0")
+        if self.weight_decay and self.name not in ("adamw", "muon"):
+            raise UserError(f"weight_decay is {self.weight_decay}; {self.name} has none, adamw and muon have")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One objective of the curriculum; it ends with whichever of steps, minutes and patience comes first."""
+
+    predict: int
+    """Predicted frames K of a window."""
+    context: int
+    """Real frames before the first prediction."""
+    batch_size: int
+    """Windows of an update, over all processes together."""
+    lr: float
+    """Learning rate at the start, after the warm-up."""
+    teacher_forcing: bool = False
+    """Whether every prediction sees real frames only; else each prediction is input to the next."""
+    steps: int | None = None
+    """Updates after which the phase ends."""
+    minutes: float | None = None
+    """Wall-clock minutes after which the phase ends, evaluation and saving included."""
+    patience: int | None = None
+    """Held-out evaluations in a row without improvement after which the phase ends."""
+    warmup: int = 0
+    """Updates over which the learning rate rises linearly from zero."""
+    decay: float = 1.0
+    """Factor on the learning rate after every 100,000 updates of the phase."""
+    event_share: float = 0.0
+    """Share of the windows that are drawn from those with a reward or an end among the predicted steps; rewards above
+    0, those below 0 and ends come equally often."""
+    rare_share: float = 0.0
+    """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
+    reward_weight: float = 1.0
+    """Factor on the losses of the reward and termination heads beside that of the frames."""
+    anneal: bool = False
+    """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
+
+    def __post_init__(self) -> None:
+        for name in ("predict", "context", "batch_size", "lr", "decay", "reward_weight"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
+        ends = (self.steps, self.minutes, self.patience)
+        if all(end is None for end in ends) or any(end is not None and end <= 0 for end in ends):
+            raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
+        if self.anneal and self.steps is None and self.minutes is None:
+            raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
+        shares = (self.event_share, self.rare_share)
+        if min(shares) < 0 or sum(shares) > 1:
+            raise UserError(f"phase: event_share, rare_share are {shares}; each 0 or more, and together at most 1")
+        if self.warmup < 0:
+            raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
+
+    def progress(self, steps: int, seconds: float) -> float:
+        """Return the share of the phase that is over, 1 at its end; patience is not foreseen."""
+        by_steps = steps / self.steps if self.steps else 0.0
+        by_time = seconds / (60 * self.minutes) if self.minutes else 0.0
+        return min(1.0, max(by_steps, by_time))
+
+    def learning_rate(self, steps: int, seconds: float) -> float:
+        """Return the learning rate of the update after ``steps`` updates and ``seconds`` of the phase."""
+        rate = self.lr * self.decay ** (steps // DECAY_STEPS)
+        if self.anneal:
+            rate *= (1 + cos(pi * self.progress(steps, seconds))) / 2
+        return rate * min(1.0, (steps + 1) / (self.warmup + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """All that decides what is learned, apart from the dataset: a preset, with what the command line changes in it."""
+
+    name: str
+    """Of the preset."""
+    predictor: PredictorConfig
+    """The network."""
+    view: str
+    """How it looks at frames: rgb or gray84."""
+    optimizer: OptimizerConfig
+    """Made anew for each phase."""
+    phases: tuple[Phase, ...]
+    """The curriculum."""
+    seed: int = 1
+    """Weights, split and order of the data follow from it."""
+    test_fraction: float = 0.1
+    """Share of the frames that is held out."""
+    evaluate_every: int = 500
+    """Updates of a phase between held-out evaluations; there is one more at its end."""
+    windows: int = 32
+    """Held-out windows."""
+    horizons: tuple[int, ...] = (1, 10, 30)
+    """Steps ahead at which the held-out error is taken."""
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise UserError("phases: a training config needs at least one")
+        if self.evaluate_every < 1 or self.windows < 1 or not self.horizons or min(self.horizons) < 1:
+            raise UserError(
+                f"evaluate_every {self.evaluate_every}, windows {self.windows}, horizons {self.horizons}: at least 1"
+            )
+        for phase in self.phases:
+            if phase.context < self.predictor.context:
+                raise UserError(f"phase: context {phase.context}, the predictor needs {self.predictor.context} frames")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the config as JSON can hold it."""
+        values, predictor = asdict(self), cast(Any, self.predictor)
+        listed: dict[str, Any] = _listed(values | {"predictor": {"kind": predictor.kind} | values["predictor"]})
+        return listed
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def within_minutes(phases: tuple[Phase, ...], minutes: float) -> tuple[Phase, ...]:
+    """Return phases that take these wall-clock minutes together, in proportion to the minutes they have or else steps.
+
+    Other ends stay as they are: a phase still stops at its last step or for lack of improvement.
+    """
+    timed = all(phase.minutes for phase in phases)
+    shares = [(phase.minutes if timed else phase.steps) or 1.0 for phase in phases]
+    return tuple(
+        replace(phase, minutes=minutes * share / sum(shares), steps=None if phase.anneal else phase.steps)
+        for phase, share in zip(phases, shares, strict=True)
+    )
+
+
+def total_minutes(phases: tuple[Phase, ...]) -> float:
+    """Return the wall-clock minutes of the phases that end by the clock."""
+    return sum(phase.minutes or 0.0 for phase in phases)
+
+
+def prolonged(before: tuple[Phase, ...], asked: tuple[Phase, ...]) -> tuple[Phase, ...] | None:
+    """Return a run's phases, followed by those asked for in the minutes that it has not had; None: of another kind.
+
+    A phase that is over stays as it was: what is added starts with a new optimizer and its own learning rates.
+    """
+    rounds, rest = divmod(len(before), len(asked))
+    kinds = [replace(phase, steps=1, minutes=None) for phase in (*before, *asked)]
+    if rest or kinds != kinds[-len(asked) :] * (rounds + 1):
+        return None
+    had, wanted = total_minutes(before), total_minutes(asked)
+    if isclose(had, wanted, rel_tol=1e-6):
+        return before
+    if wanted < had:
+        return None
+    more = (wanted - had) / wanted
+    return before + tuple(replace(phase, minutes=(phase.minutes or 0.0) * more) for phase in asked)

@@ -19,7 +19,7 @@ from acvp.data.views import get_view, mean_frame
 from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from acvp.models import DatasetSplit, Normalizer, TrainingBatch
-from acvp.training.recipe import Phase, Recipe
+from acvp.training.config import Phase, TrainingConfig
 
 HELD_OUT_CONTEXT = 11
 """Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
@@ -48,26 +48,26 @@ def to_device(batch: WindowBatch, normalizer: Normalizer) -> TrainingBatch:
 
 
 class TrainingData:
-    """A store split in two, seen the way a recipe's predictor sees it."""
+    """A dataset split in two, in the view of the predictor to train."""
 
-    def __init__(self, store: EpisodeStore, recipe: Recipe) -> None:
-        self.store, self.recipe = store, recipe
+    def __init__(self, store: EpisodeStore, training: TrainingConfig) -> None:
+        self.store, self.config = store, training
         if not len(store):
             raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
-        train, self.held_out_episodes = split_positions(store, test_fraction=recipe.test_fraction, seed=recipe.seed)
+        train, self.held_out_episodes = split_positions(store, test_fraction=training.test_fraction, seed=training.seed)
         self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
         refuse_leaks(self.train, self.test)
-        self.view = get_view(recipe.view)
+        self.view = get_view(training.view)
         self._rarity: list[NDArray[np.float64]] | None = None
         self._stored_as_seen = not self.view.gray and self.view.size is None
 
     def mean(self) -> Tensor:
         """Return the mean image (H, W, C) of the training part."""
-        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.recipe.seed))
+        return torch.from_numpy(mean_frame(self.train, self.view, seed=self.config.seed))
 
     def as_split(self) -> DatasetSplit:
         """Return the data as a predictor looks at it before training."""
-        return DatasetSplit(train=self.train, held_out=self.test, view=self.view, seed=self.recipe.seed)
+        return DatasetSplit(train=self.train, held_out=self.test, view=self.view, seed=self.config.seed)
 
     def windows(self, phase: Phase) -> Windows:
         """Return the training windows of a phase."""
@@ -95,7 +95,7 @@ class TrainingData:
     ) -> Generator[WindowBatch]:
         """Yield this process's share of the batches of steps first_step, first_step + 1, … for ever."""
         size = phase.batch_size // world_size
-        windows, seed = self.windows(phase), self.recipe.seed
+        windows, seed = self.windows(phase), self.config.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
             ahead=threads + 1, emphases=self.emphases(windows, phase),
@@ -105,16 +105,16 @@ class TrainingData:
     def held_out(self) -> tuple[WindowBatch, tuple[int, ...]]:
         """Return the held-out windows and the horizons that fit into the test episodes; both follow from the seed."""
         windows, horizons = self.test_windows()
-        numbers = windows.draw(self.recipe.windows, seed=self.recipe.seed, step=HELD_OUT_STEP)
+        numbers = windows.draw(self.config.windows, seed=self.config.seed, step=HELD_OUT_STEP)
         return windows.batch(numbers), horizons
 
     def test_windows(self) -> tuple[Windows, tuple[int, ...]]:
         """Return all windows of the test episodes, and the horizons that fit into them."""
         longest = max(entry.frames for entry in self.test.entries)
-        context = max(HELD_OUT_CONTEXT, self.recipe.predictor.context)
-        horizons = tuple(h for h in self.recipe.horizons if context + h <= longest)
+        context = max(HELD_OUT_CONTEXT, self.config.predictor.context)
+        horizons = tuple(h for h in self.config.horizons if context + h <= longest)
         if not horizons:
-            context = self.recipe.predictor.context
-            horizons = (min(self.recipe.horizons),)
+            context = self.config.predictor.context
+            horizons = (min(self.config.horizons),)
         window = Window(context, max(horizons))
         return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons

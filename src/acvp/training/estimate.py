@@ -21,12 +21,12 @@ COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2, "muon": 2}
 def rehearse(trainer: Trainer) -> list[str]:
     """Time forward and backward passes of every phase that is left, without an update; return lines to print."""
     lines = []
-    phases, first = trainer.recipe.phases, trainer.position.phase
+    phases, first = trainer.config.phases, trainer.position.phase
     for number in range(first, len(phases)):
         phase, fabric = phases[number], trainer.fabric
         windows = trainer.data.windows(phase)
         drawn = windows.draw(
-            phase.batch_size // fabric.world_size, seed=trainer.recipe.seed, step=0,
+            phase.batch_size // fabric.world_size, seed=trainer.config.seed, step=0,
             rank=fabric.global_rank, world_size=fabric.world_size,
         )  # fmt: skip
         batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
@@ -50,7 +50,7 @@ def rehearse(trainer: Trainer) -> list[str]:
 
 def check_disk(trainer: Trainer) -> str:
     """Refuse to start where the checkpoints will not fit; return what they need as a line to print."""
-    one = _weights(trainer) * (1 + COPIES[trainer.recipe.optimizer.kind]) + 2**16
+    one = _weights(trainer) * (1 + COPIES[trainer.config.optimizer.name]) + 2**16
     there = sum(file.stat().st_size for file in trainer.run.checkpoints.rglob("*") if file.is_file())
     needed = one * (trainer.options.keep + 2) + _weights(trainer)  # the kept, the best, the next, the predictor
     free = shutil.disk_usage(trainer.run.checkpoints).free
@@ -68,7 +68,7 @@ def _weights(trainer: Trainer) -> int:
 
 def _memory(trainer: Trainer) -> str:
     """Return the memory that the process has taken, plus what the optimizer is going to take."""
-    moments = _weights(trainer) * COPIES[trainer.recipe.optimizer.kind]
+    moments = _weights(trainer) * COPIES[trainer.config.optimizer.name]
     device = trainer.fabric.device
     if device.type == "cuda":
         taken, where = torch.cuda.max_memory_allocated(device), "on each GPU"

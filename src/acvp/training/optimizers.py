@@ -1,34 +1,15 @@
-"""The optimizers of the recipes: Graves' RMSProp of the paper, Adam of the authors' code, AdamW, Muon."""
+"""The optimizers of training: Graves' RMSProp of the paper, Adam of the authors' code, AdamW, Muon."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from acvp.errors import UserError
-
-
-@dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """Which optimizer; its learning rate comes from the phase."""
-
-    kind: Literal["graves-rmsprop", "adam", "adamw", "muon"] = "graves-rmsprop"
-    """The paper's, the authors' code's, Adam with decoupled weight decay, or Muon with that for what is no matrix."""
-    bias_rate: float = 1.0
-    """Factor on the learning rate of biases (the authors' code: 2)."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay of weights, not of biases (adamw and muon)."""
-
-    def __post_init__(self) -> None:
-        if self.bias_rate <= 0:
-            raise UserError(f"bias_rate is {self.bias_rate}; it must be above 0")
-        if self.weight_decay and self.kind not in ("adamw", "muon"):
-            raise UserError(f"weight_decay is {self.weight_decay}; {self.kind} has none, adamw and muon have")
+from acvp.training.config import OptimizerConfig
 
 
 def _loss_of(closure: Callable[[], float] | None) -> float | None:
@@ -169,11 +150,11 @@ def make_optimizer(config: OptimizerConfig, network: nn.Module) -> Optimizer:
         {"params": [w for name, w in named if not name.endswith("bias")], "rate": 1.0},
         {"params": [w for name, w in named if name.endswith("bias")], "rate": config.bias_rate, "weight_decay": 0.0},
     ]
-    if config.kind == "graves-rmsprop":
+    if config.name == "graves-rmsprop":
         return GravesRmsprop(groups, lr=0.0)
-    if config.kind == "adam":
+    if config.name == "adam":
         return Adam(groups, lr=0.0, fused=True)
-    if config.kind == "muon":
+    if config.name == "muon":
         weights, biases = groups
         inner = {id(weight) for name, weight in named if _is_muons(name, weight)}
         matrices = {"params": [w for w in weights["params"] if id(w) in inner], "rate": 1.0, "orthogonal": True}

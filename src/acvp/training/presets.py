@@ -1,4 +1,4 @@
-"""Complete recipes: the paper's, the authors', one for half an hour on two cores, one for seconds.
+"""Complete training configs: the paper's, the authors', one for half an hour on two cores, one for seconds.
 
 A preset is the same for all kinds of predictors; what a kind needs otherwise is in its ``sizes`` and
 ``training_defaults``.
@@ -10,19 +10,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from acvp.compat import current_training
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.models import DatasetSplit, PredictorConfig, find_class
+from acvp.models import config_from_dict as predictor_config_from_dict
 from acvp.models.sizes import GRAY_84
-from acvp.training.config import TrainConfig
-from acvp.training.optimizers import OptimizerConfig
-from acvp.training.recipe import Phase, Recipe, paper_curriculum, within_minutes
+from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig, within_minutes
+
+PAPER_DECAY = 0.9
+"""Factor on the learning rate (appendix A)."""
 
 
-def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
-    """Return the recipe that a command line asks for, on a dataset."""
+def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
+    """Return the config that a command line asks for, on a dataset."""
     kind = find_class(config.model)
     defaults = dict(kind.training_defaults(config.preset, store.info.frame_shape))
     view = defaults.pop("view", "rgb") if config.view == "auto" else config.view
@@ -34,44 +37,48 @@ def make_recipe(config: TrainConfig, store: EpisodeStore) -> Recipe:
     fields = kind.sizes(config.preset, data.frame) | kind.prepare(data)
     if config.predict_rewards:
         fields |= {"predict_rewards": True}
-    recipe = PRESETS[config.preset](kind.config_class(**fields))
-    recipe = replace(recipe, view=view, seed=config.seed, test_fraction=config.test_fraction)
-    recipe = with_defaults(recipe, defaults)
-    return recipe if config.minutes is None else replace(recipe, phases=within_minutes(recipe.phases, config.minutes))
+    training = PRESETS[config.preset](kind.config_class(**fields))
+    training = replace(training, view=view, seed=config.seed, test_fraction=config.test_fraction)
+    training = with_defaults(training, defaults)
+    return (
+        training
+        if config.minutes is None
+        else replace(training, phases=within_minutes(training.phases, config.minutes))
+    )
 
 
-def with_defaults(recipe: Recipe, defaults: dict[str, Any]) -> Recipe:
-    """Return a recipe changed as ``Predictor.training_defaults`` says."""
+def with_defaults(training: TrainingConfig, defaults: dict[str, Any]) -> TrainingConfig:
+    """Return a config changed as ``Predictor.training_defaults`` says."""
     changes = dict(defaults)
     if "optimizer" in changes:
         changes["optimizer"] = OptimizerConfig(**changes["optimizer"])
     if "phases" in changes:
-        pairs = zip(recipe.phases, changes["phases"], strict=False)
+        pairs = zip(training.phases, changes["phases"], strict=False)
         changes["phases"] = tuple(replace(phase, **change) for phase, change in pairs)
-    return replace(recipe, **changes)
+    return replace(training, **changes)
 
 
-def paper(predictor: PredictorConfig) -> Recipe:
+def paper(predictor: PredictorConfig) -> TrainingConfig:
     """Return the paper's training: Graves' RMSProp, three phases, 3.5 M updates (§4, appendix A); gray: one phase."""
     phases = paper_curriculum(context=predictor.context)
-    return Recipe(
+    return TrainingConfig(
         name="paper",
         predictor=predictor,
         view="rgb",
-        optimizer=OptimizerConfig(kind="graves-rmsprop"),
+        optimizer=OptimizerConfig(name="graves-rmsprop"),
         phases=phases[:1] if tuple(predictor.frame) == GRAY_84 else phases,  # appendix B: 1-step prediction alone
         evaluate_every=5_000,
     )
 
 
-def authors(predictor: PredictorConfig) -> Recipe:
+def authors(predictor: PredictorConfig) -> TrainingConfig:
     """Return the training of the authors' code: Adam at a fixed rate, twice that for biases."""
-    recipe = paper(predictor)
-    phases = tuple(replace(phase, decay=1.0) for phase in recipe.phases)
-    return replace(recipe, name="authors", optimizer=OptimizerConfig(kind="adam", bias_rate=2.0), phases=phases)
+    training = paper(predictor)
+    phases = tuple(replace(phase, decay=1.0) for phase in training.phases)
+    return replace(training, name="authors", optimizer=OptimizerConfig(name="adam", bias_rate=2.0), phases=phases)
 
 
-def cpu(predictor: PredictorConfig) -> Recipe:
+def cpu(predictor: PredictorConfig) -> TrainingConfig:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
     first, second, _ = paper_curriculum(context=predictor.context, decay=1.0)
     phases = (
@@ -81,7 +88,7 @@ def cpu(predictor: PredictorConfig) -> Recipe:
     return _with_adam("cpu", predictor, phases, evaluate_every=250)
 
 
-def smoke(predictor: PredictorConfig) -> Recipe:
+def smoke(predictor: PredictorConfig) -> TrainingConfig:
     """Return seconds of training of a small network: to see that everything works."""
     first, second, _ = paper_curriculum(context=predictor.context, decay=1.0)
     phases = (
@@ -91,14 +98,38 @@ def smoke(predictor: PredictorConfig) -> Recipe:
     return _with_adam("smoke", predictor, phases, evaluate_every=50, windows=8, horizons=(1, 10))
 
 
-def _with_adam(name: str, predictor: PredictorConfig, phases: tuple[Phase, ...], **options: Any) -> Recipe:
-    optimizer = OptimizerConfig(kind="adam")
-    return Recipe(name=name, predictor=predictor, view="rgb", optimizer=optimizer, phases=phases, **options)
+def _with_adam(name: str, predictor: PredictorConfig, phases: tuple[Phase, ...], **options: Any) -> TrainingConfig:
+    optimizer = OptimizerConfig(name="adam")
+    return TrainingConfig(name=name, predictor=predictor, view="rgb", optimizer=optimizer, phases=phases, **options)
 
 
-PRESETS: dict[str, Callable[[PredictorConfig], Recipe]] = {
+PRESETS: dict[str, Callable[[PredictorConfig], TrainingConfig]] = {
     "paper": paper,
     "authors": authors,
     "cpu": cpu,
     "smoke": smoke,
 }
+
+
+def paper_curriculum(*, context: int, decay: float = PAPER_DECAY) -> tuple[Phase, ...]:
+    """Return the paper's three phases of 1.5 M, 1 M and 1 M updates (§4, appendix A)."""
+    first = Phase(predict=1, context=context, batch_size=32, lr=1e-4, steps=1_500_000, decay=decay)
+    second = Phase(predict=3, context=context, batch_size=8, lr=1e-5, steps=1_000_000, decay=decay)
+    return first, second, replace(second, predict=5)
+
+
+def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
+    """Return the config that a run's config.json holds; fields that an earlier version did not have get defaults."""
+    values = current_training(values)
+    try:
+        return TrainingConfig(
+            **values
+            | {
+                "predictor": predictor_config_from_dict(values["predictor"]),
+                "optimizer": OptimizerConfig(**values["optimizer"]),
+                "phases": tuple(Phase(**phase) for phase in values["phases"]),
+                "horizons": tuple(values.get("horizons", (1, 10, 30))),
+            }
+        )
+    except (KeyError, TypeError) as error:
+        raise UserError(f"config.json holds no training config of acvp ({error}); choose another --run") from error

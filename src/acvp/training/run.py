@@ -29,12 +29,12 @@ from acvp.models import (
     without_denormals,
 )
 from acvp.runs import RunFolder, clock, default_path, differences, provenance
-from acvp.training.config import TrainConfig
+from acvp.training.config import TrainConfig, TrainingConfig, prolonged, total_minutes
 from acvp.training.data import TrainingData
 from acvp.training.devices import make_fabric
 from acvp.training.estimate import check_disk, rehearse
 from acvp.training.log import Display, TrainingLog
-from acvp.training.recipe import Phase, Recipe, completed, prolonged, total_minutes
+from acvp.training.presets import config_from_dict
 from acvp.training.state import Restored, from_checkpoint
 from acvp.training.trainer import DivergenceError, Trainer
 from acvp.training.validation import Conclusions, HeldOutReport, compare_with_copying
@@ -54,29 +54,29 @@ class Result:
     run: RunFolder
 
 
-def train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None = None) -> Result:
-    """Train until the recipe is done; stops by signal and by divergence come back as exit codes."""
+def train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None = None) -> Result:
+    """Train until the last phase is over; stops by signal and by divergence come back as exit codes."""
     keep_freed_memory()
     with without_denormals():  # before there are threads
-        return _train(config, store, recipe, console)
+        return _train(config, store, training, console)
 
 
-def _train(config: TrainConfig, store: EpisodeStore, recipe: Recipe, console: Console | None) -> Result:
-    run = RunFolder(config.run or default_path(store.info.env_id, kind_of(recipe.predictor), recipe.seed))
+def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None) -> Result:
+    run = RunFolder(config.run or default_path(store.info.env_id, kind_of(training.predictor), training.seed))
     if config.minutes is not None and run.begun:
-        recipe = _with_more_minutes(recipe, run)
-    data = TrainingData(store, recipe)
+        training = _with_more_minutes(training, run)
+    data = TrainingData(store, training)
     fabric = make_fabric(config)
     console = console or err
-    display = Display(console, len(recipe.phases), speaks=fabric.is_global_zero)
+    display = Display(console, len(training.phases), speaks=fabric.is_global_zero)
     with stop_signals() as stop, _writing(run, fabric), display:
         restored = _begin(config, run, fabric, data, display)
-        predictor = _predictor(recipe, data, restored)
+        predictor = _predictor(training, data, restored)
         if config.compile:
             compile_networks(predictor)
         log = _log(run, restored) if fabric.is_global_zero else None
         trainer = Trainer(
-            fabric, predictor, recipe, data, options=config, run=run, display=display, log=log, stop=stop,
+            fabric, predictor, training, data, options=config, run=run, display=display, log=log, stop=stop,
             position=restored.position if restored else None, moments=restored.moments if restored else None,
         )  # fmt: skip
         try:
@@ -94,7 +94,7 @@ def _fit(trainer: Trainer) -> int:
     """Train and return the exit code."""
     display = trainer.display
     try:
-        if trainer.position.phase < len(trainer.recipe.phases):
+        if trainer.position.phase < len(trainer.config.phases):
             _announce(trainer)
         busy, began = time.process_time(), time.perf_counter()
         trainer.fit()
@@ -123,7 +123,7 @@ def _finish(trainer: Trainer, share: str | None) -> None:
     if share:
         display.say(share)
     display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
-    minutes = 2 * total_minutes(trainer.recipe.phases) or max(0.01, float(f"{sum(trainer.position.seconds) / 60:.2g}"))
+    minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.position.seconds) / 60:.2g}"))
     display.say(f"{verdict}to train further: {trainer.options.command(run.path, minutes)}")
 
 
@@ -155,10 +155,10 @@ def _announce(trainer: Trainer) -> None:
     count = sum(weight.numel() for weight in trainer.predictor.parameters())
     display.say(f"run: {trainer.run.path}")
     display.say(
-        f"{kind_of(trainer.recipe.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
+        f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
     )
     display.say(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
-    for number, phase in enumerate(trainer.recipe.phases, 1):
+    for number, phase in enumerate(trainer.config.phases, 1):
         left_out = data.windows(phase).left_out
         if left_out:
             frames = phase.context + phase.predict
@@ -174,7 +174,7 @@ def _look_up(trainer: Trainer) -> None:
     data, position = trainer.data, trainer.position
     if not position.step:
         trainer.predictor.calibrate(data.as_split(), trainer.display.say, trainer.refuse_to_go_on)
-    if any(phase.rare_share for phase in trainer.recipe.phases[position.phase :]):
+    if any(phase.rare_share for phase in trainer.config.phases[position.phase :]):
         trainer.display.say(f"looking for what is rare in {data.train.frames:,} frames")
         data.look_for_rare(trainer.refuse_to_go_on)
 
@@ -203,7 +203,7 @@ def _begin(
 ) -> Restored | None:
     """Start a run folder, or find where to go on; every process comes to the same result."""
     wanted = {
-        "recipe": data.recipe.to_dict(),
+        "training": data.config.to_dict(),
         "store": data.store.digest,
         "data": data.store.info.env_id,
         "held_out": data.held_out_episodes,
@@ -232,17 +232,17 @@ def _begin(
     return restored
 
 
-def _with_more_minutes(recipe: Recipe, run: RunFolder) -> Recipe:
-    """Return the recipe with the run's own phases, and after them those of the minutes that are asked for in addition.
+def _with_more_minutes(training: TrainingConfig, run: RunFolder) -> TrainingConfig:
+    """Return the config with the run's own phases, and after them those of the additional minutes.
 
-    A recipe of another kind comes back as it is, to be refused with what differs.
+    A config of another kind is returned as it is, to be refused with what differs.
     """
-    before = run.read_config().get("recipe")
+    before = run.read_config().get("training")
     if before is None:
-        return recipe
-    phases = tuple(Phase(**phase) for phase in completed(before)["phases"])
-    longer = prolonged(phases, recipe.phases)
-    return recipe if longer is None else replace(recipe, phases=longer)
+        return training
+    phases = config_from_dict(before).phases
+    longer = prolonged(phases, training.phases)
+    return training if longer is None else replace(training, phases=longer)
 
 
 def _prolong(run: RunFolder, wanted: dict[str, Any]) -> None:
@@ -252,15 +252,15 @@ def _prolong(run: RunFolder, wanted: dict[str, Any]) -> None:
 
 
 def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> bool:
-    """Raise where the run was started with another store or recipe, naming what differs; return if it is longer."""
+    """Raise where the run was started with another store or training, naming what differs; return if it is longer."""
     there = run.read_config()
-    recipe = completed(there["recipe"]) if there.get("recipe") else None  # none: an agent's run
-    phases = wanted["recipe"]["phases"]
-    if recipe and len(recipe["phases"]) > len(phases):
-        minutes = sum(phase["minutes"] or 0.0 for phase in recipe["phases"])
+    training = config_from_dict(there["training"]).to_dict() if there.get("training") else None  # none: an agent's run
+    phases = wanted["training"]["phases"]
+    if training and len(training["phases"]) > len(phases):
+        minutes = sum(phase["minutes"] or 0.0 for phase in training["phases"])
         raise UserError(f"{run.path} was given more time since: use --minutes {minutes:g} or more, or another --run")
-    same = phases[: len(recipe["phases"])] if recipe and len(recipe["phases"]) < len(phases) else phases
-    changed = differences(recipe, wanted["recipe"] | {"phases": same})
+    same = phases[: len(training["phases"])] if training and len(training["phases"]) < len(phases) else phases
+    changed = differences(training, wanted["training"] | {"phases": same})
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
@@ -277,11 +277,11 @@ def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> bool:
     return len(same) < len(phases)
 
 
-def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) -> Predictor:
+def _predictor(training: TrainingConfig, data: TrainingData, restored: Restored | None) -> Predictor:
     """Return the predictor to train: new with the training part's mean image, or as the checkpoint has it."""
-    predictor = build_predictor(recipe.predictor, torch.Generator().manual_seed(recipe.seed))
+    predictor = build_predictor(training.predictor, torch.Generator().manual_seed(training.seed))
     info = data.store.info
-    predictor.about = About(env_id=info.env_id, view=recipe.view, action_meanings=info.action_meanings)
+    predictor.about = About(env_id=info.env_id, view=training.view, action_meanings=info.action_meanings)
     if restored is None:
         predictor.normalizer.set_mean(data.mean())
         return predictor
@@ -294,19 +294,19 @@ def _predictor(recipe: Recipe, data: TrainingData, restored: Restored | None) ->
 
 def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
     """Write the finished predictor with its card."""
-    info, recipe, data = trainer.data.store.info, trainer.recipe, trainer.data
+    info, training, data = trainer.data.store.info, trainer.config, trainer.data
     report, seconds = trainer.report or trainer.measure(), sum(trainer.position.seconds)
     threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,
-        view=recipe.view,
+        view=training.view,
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
         f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
         compute=f"{trainer.position.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
-        f"{recipe.name}, seed {recipe.seed}",
-        error=f"{_told(report, recipe.predictor.pixel_scale)}, mean of {recipe.windows} held-out windows; "
+        f"{training.name}, seed {training.seed}",
+        error=f"{_told(report, training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "
         f"{conclusions.sentence}",
     )
     write_folder(trainer.run.predictor, predictor_files(trainer.predictor))

@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from acvp.artifacts import REQUIRED, WEIGHTS_NAME
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, to_bytes, to_tensors
+from acvp.compat import current_run
 from acvp.models import Predictor, predictor_files
 from acvp.training.log import StepReport
 
@@ -67,12 +68,13 @@ def to_files(
     predictor: Predictor,
     optimizer: Optimizer | None,
     position: Position,
-    recipe: dict[str, Any],
+    training: dict[str, Any],
     digest: str,
     unlogged: Sequence[StepReport] = (),
 ) -> dict[str, bytes]:
     """Return the files of a checkpoint; without an optimizer, that of the next phase is still to be made."""
-    state = {"position": position.to_dict(), "recipe": recipe, "store": digest, "unlogged": list(map(asdict, unlogged))}
+    steps = list(map(asdict, unlogged))
+    state = {"position": position.to_dict(), "training": training, "store": digest, "unlogged": steps}
     files = {name: data for name, data in predictor_files(predictor).items() if name in REQUIRED}
     moments = {} if optimizer is None else optimizer_tensors(optimizer)
     return files | {OPTIMIZER_NAME: to_bytes(moments), STATE_NAME: json.dumps(state, indent=1).encode()}
@@ -85,7 +87,7 @@ class Restored:
     position: Position
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
-    recipe: dict[str, Any]
+    training: dict[str, Any]
     digest: str
     unlogged: list[StepReport]
     """Updates that metrics.jsonl has no line of yet."""
@@ -94,7 +96,7 @@ class Restored:
 def from_checkpoint(checkpoint: Checkpoint) -> Restored:
     """Return the state in a checkpoint, or CheckpointError with the item that is missing."""
     try:
-        state = json.loads(checkpoint.files[STATE_NAME])
+        state = current_run(json.loads(checkpoint.files[STATE_NAME]))
         values = dict(state["position"])
         for name in ("best", "phase_best"):
             values[name] = inf if values[name] is None else float(values[name])
@@ -104,6 +106,6 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
         weights = to_tensors(checkpoint.files[WEIGHTS_NAME], checkpoint.path / WEIGHTS_NAME)
         moments = to_tensors(checkpoint.files[OPTIMIZER_NAME], checkpoint.path / OPTIMIZER_NAME)
         unlogged = [StepReport(**report) for report in state.get("unlogged", [])]  # not in early checkpoints
-        return Restored(Position(**values), weights, moments, state["recipe"], state["store"], unlogged)
+        return Restored(Position(**values), weights, moments, state["training"], state["store"], unlogged)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of training ({error})") from error

@@ -24,11 +24,10 @@ from acvp.errors import UserError
 from acvp.exits import StoppedError, StopRequest
 from acvp.models import Predictor, TrainingBatch
 from acvp.runs import RunFolder
-from acvp.training.config import TrainConfig
+from acvp.training.config import Phase, TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData, to_device
 from acvp.training.log import Display, StepReport, TrainingLog
 from acvp.training.optimizers import make_optimizer, set_learning_rate
-from acvp.training.recipe import Phase, Recipe
 from acvp.training.state import Position, to_files
 from acvp.training.validation import HeldOut, HeldOutReport
 
@@ -72,13 +71,13 @@ class Objective(nn.Module):
 
 
 class Trainer:
-    """Trains one predictor through the phases of a recipe: `fit` until the end, or until stopped."""
+    """Trains one predictor through the phases of its config: `fit` until the end, or until stopped."""
 
     def __init__(
         self,
         fabric: Fabric,
         predictor: Predictor,
-        recipe: Recipe,
+        training: TrainingConfig,
         data: TrainingData,
         *,
         options: TrainConfig,
@@ -90,7 +89,7 @@ class Trainer:
         moments: dict[str, Tensor] | None = None,
     ) -> None:
         """Take everything that training needs; `position` and `moments` are those of a checkpoint to go on from."""
-        self.fabric, self.recipe, self.data, self.options, self.run = fabric, recipe, data, options, run
+        self.fabric, self.config, self.data, self.options, self.run = fabric, training, data, options, run
         self.display, self.log, self.stop = display, log, stop
         self.position = position or Position()
         self._moments = moments
@@ -102,13 +101,13 @@ class Trainer:
         self._saved = self._ticked = time.monotonic()
         self._score = inf
         self._stopping = 0
-        _refuse_uneven(recipe, fabric.world_size, options.accumulate)
+        _refuse_uneven(training, fabric.world_size, options.accumulate)
 
     def fit(self) -> None:
         """Train through all phases that are left."""
         self._ticked = self._saved = time.monotonic()
-        while self.position.phase < len(self.recipe.phases):
-            self._fit_phase(self.recipe.phases[self.position.phase])
+        while self.position.phase < len(self.config.phases):
+            self._fit_phase(self.config.phases[self.position.phase])
 
     def refuse_to_go_on(self, *done: int) -> None:
         """Raise where a signal asks to stop, in the middle of something long before the first update."""
@@ -184,7 +183,7 @@ class Trainer:
 
     def _optimizer(self) -> Optimizer:
         """Return the phase's optimizer: new, or as the checkpoint left it."""
-        optimizer = make_optimizer(self.recipe.optimizer, self.predictor)
+        optimizer = make_optimizer(self.config.optimizer, self.predictor)
         if self._moments:
             restore_optimizer(optimizer, self._moments)
         self._moments = None
@@ -197,7 +196,7 @@ class Trainer:
         if self.log:
             self.log.step(report)
         self.display.step(report, phase.progress(position.phase_step, position.seconds[-1]), self.seconds_left)
-        if over or position.phase_step % self.recipe.evaluate_every == 0:
+        if over or position.phase_step % self.config.evaluate_every == 0:
             improved = self.evaluate()
             over = over or (phase.patience is not None and position.stale >= phase.patience)
         return over, improved
@@ -229,15 +228,15 @@ class Trainer:
         refuse_divergence(self.position.step, self.predictor)
         if self.fabric.is_global_zero:
             unlogged = self.log.unlogged() if self.log else []
-            recipe, digest = self.recipe.to_dict(), self.data.store.digest
-            files = to_files(self.predictor, optimizer, self.position, recipe, digest, unlogged)
+            training, digest = self.config.to_dict(), self.data.store.digest
+            files = to_files(self.predictor, optimizer, self.position, training, digest, unlogged)
             save_checkpoint(self.run.checkpoints, self.position.step, files, score=self._score)
             prune(self.run.checkpoints, self.options.keep)
 
     def seconds_left(self) -> float | None:
         """Return the wall-clock seconds that the phases have left; None where that cannot be foreseen."""
         left = 0.0
-        for number, phase in enumerate(self.recipe.phases[self.position.phase :], self.position.phase):
+        for number, phase in enumerate(self.config.phases[self.position.phase :], self.position.phase):
             here = number == self.position.phase
             done, used = (self.position.phase_step, self.position.seconds[-1]) if here else (0, 0.0)
             each = self.step_seconds.get(number)
@@ -249,8 +248,8 @@ class Trainer:
         return left
 
 
-def _refuse_uneven(recipe: Recipe, world: int, accumulate: int) -> None:
-    for number, phase in enumerate(recipe.phases, 1):
+def _refuse_uneven(training: TrainingConfig, world: int, accumulate: int) -> None:
+    for number, phase in enumerate(training.phases, 1):
         if phase.batch_size % (world * accumulate):
             raise UserError(
                 f"phase {number} has batches of {phase.batch_size} windows, which {world} process(es) and --accumulate "

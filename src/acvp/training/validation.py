@@ -217,11 +217,11 @@ def compare_with_copying(
     windows, horizons = data.test_windows()
     chosen = np.unique(np.linspace(0, len(windows) - 1, WINDOWS).astype(np.int64))
     parts = []
-    for first in range(0, len(chosen), data.recipe.windows):
+    for first in range(0, len(chosen), data.config.windows):
         progress()
-        batch = windows.batch(chosen[first : first + data.recipe.windows])
+        batch = windows.batch(chosen[first : first + data.config.windows])
         parts.append(HeldOut(batch, horizons).errors_by_window(predictor))
-    seed, steps = data.recipe.seed, sorted({min(horizons), max(horizons)})
+    seed, steps = data.config.seed, sorted({min(horizons), max(horizons)})
     return Conclusions(
         unit="wrong pixels" if predictor.names_colors else "squared error",
         episodes=len({windows.locate(int(number))[0] for number in chosen}),

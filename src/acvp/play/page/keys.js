@@ -1,11 +1,11 @@
-// Keyboard, touch and gamepad: which tokens are held, and which commands are given.
+// Keyboard, touch and gamepad: which tokens are held, and which commands are sent.
 
 const MOVES = {
   ArrowUp: "UP", ArrowDown: "DOWN", ArrowLeft: "LEFT", ArrowRight: "RIGHT",
   KeyW: "UP", KeyS: "DOWN", KeyA: "LEFT", KeyD: "RIGHT", Space: "FIRE",
 };
 const COMMANDS = {
-  Enter: "reset", ".": "pause", e: "step", r: "reground", Backspace: "rewind", g: "every", A: "every", a: "every",
+  Enter: "reset", ".": "pause", e: "step", r: "resync", Backspace: "rewind", g: "every", A: "every", a: "every",
   m: "driver", c: "clip", "[": "back", "]": "forth", "{": "previous", "}": "next", p: "predictor", "-": "slower",
   "+": "faster", "=": "faster", t: "theme", "?": "help",
 };
@@ -29,7 +29,7 @@ export class Keys {
 
   use(actions, touchArea) {
     this.actions = actions;
-    this.action = null; // whatever the session holds, it is told
+    this.action = null; // so that the session is sent the held action, whatever it was before
     this.releaseAll();
     touchArea.replaceChildren(...this.touchButtons());
   }

@@ -3,7 +3,7 @@
 import { toImage } from "./remote.js";
 
 const KEPT_BYTES = 64e6; // for rewinding
-const LONGEST_HOLD = 20; // decisions for which the agent keeps an action, at most
+const LONGEST_HOLD = 20; // steps for which the random agent keeps an action, at most
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const largest = (values) => values.indexOf(Math.max(...values));
@@ -15,12 +15,12 @@ export class LocalSession {
     this.settings = { paused: false, fps: 15, driver: "human" };
     this.held = 0;
     this.tapped = null;
-    this.turn = Promise.resolve(); // commands and decisions, one after another
+    this.turn = Promise.resolve(); // commands and steps, one after another
     this.agent = { action: 0, left: 0 };
   }
 
   async start() {
-    this.turn = this.load(); // what is asked for meanwhile is done after it
+    this.turn = this.load(); // commands that arrive meanwhile run after it
     await this.turn;
     if (this.now) this.play();
   }
@@ -45,10 +45,10 @@ export class LocalSession {
     await this.reset();
   }
 
-  /** Do what the page asks for, after what is being done now. */
+  /** Run a command of the page after what is running now. */
   send({ do: name, ...fields }) {
     if (name === "hold") return this.hold(fields.action);
-    const work = { step: () => this.step(), reset: () => this.reset(), reground: () => this.ground(this.began),
+    const work = { step: () => this.step(), reset: () => this.reset(), resync: () => this.startFrom(this.startIndex),
       rewind: () => this.rewind(), every_action: () => this.everyAction(fields.steps),
       pause: () => (this.settings.paused = fields.on), fps: () => (this.settings.fps = fields.fps),
       change_driver: () => (this.settings.driver = this.settings.driver === "human" ? "agent" : "human") }[name];
@@ -56,7 +56,7 @@ export class LocalSession {
     else this.on.note("This page has no server: that is not possible here");
   }
 
-  /** Do some work after what is being done now, and show what came of it; what fails is told, and the game pauses. */
+  /** Do some work after what is running now and show the result; an error is shown, and the game pauses. */
   next(work) {
     this.turn = this.turn.then(async () => {
       if (!this.now) return; // it could not be loaded
@@ -74,7 +74,7 @@ export class LocalSession {
     if (action) this.tapped = action;
   }
 
-  /** Let decisions pass at the chosen pace. */
+  /** Take steps at the chosen speed. */
   async play() {
     for (let due = performance.now(); ; due = Math.max(due + 1000 / this.settings.fps, performance.now())) {
       await new Promise((done) => setTimeout(done, due - performance.now()));
@@ -84,20 +84,20 @@ export class LocalSession {
   }
 
   async reset() {
-    await this.ground(this.number++ % this.about.starts);
+    await this.startFrom(this.number++ % this.about.starts);
     this.past = [];
   }
 
-  /** Begin at one of the stored starts. */
-  async ground(start) {
+  /** Start from one of the stored starts. */
+  async startFrom(start) {
     const [height, width, channels] = this.about.frame;
     const size = this.about.context * height * width * channels;
     const frames = this.starts.subarray(start * size, (start + 1) * size);
     const tensor = new this.ort.Tensor("uint8", frames, [1, this.about.context, height, width, channels]);
-    const state = this.following(await this.graphs.observe.run({ frames: tensor }));
+    const state = this.nextState(await this.graphs.observe.run({ frames: tensor }));
     const last = frames.subarray(size - height * width * channels);
-    this.began = start;
-    this.now = { state, frame: last, steps: 0, action: null, dreamed: 0, end: null };
+    this.startIndex = start;
+    this.now = { state, frame: last, steps: 0, action: null, imaginedReward: 0, termination: null };
   }
 
   async step() {
@@ -111,17 +111,17 @@ export class LocalSession {
     const vector = new Float32Array(this.about.actions.length);
     vector[action] = 1;
     const inputs = { ...before.state, action: new this.ort.Tensor("float32", vector, [1, vector.length]) };
-    const wanted = new Set(this.graphs.step.inputNames);
-    const given = await this.graphs.step.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => wanted.has(name))));
-    const state = this.following(given);
-    const reward = this.about.outcome ? largest([...given.reward.data]) - 1 : 0;
-    const end = this.about.outcome ? sigmoid(given.end.data[0]) : null;
-    return { state, frame: given.frame.data, steps: before.steps + 1, action, dreamed: before.dreamed + reward, end };
+    const used = new Set(this.graphs.step.inputNames);
+    const outputs = await this.graphs.step.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => used.has(name))));
+    const state = this.nextState(outputs);
+    const reward = this.about.outcome ? largest([...outputs.reward.data]) - 1 : 0;
+    const termination = this.about.outcome ? sigmoid(outputs.end.data[0]) : null;
+    return { state, frame: outputs.frame.data, steps: before.steps + 1, action, imaginedReward: before.imaginedReward + reward, termination };
   }
 
   /** The state that goes into the next step. */
-  following(given) {
-    return Object.fromEntries(this.about.state.map((name) => [`state_${name}`, given[`next_${name}`]]));
+  nextState(outputs) {
+    return Object.fromEntries(this.about.state.map((name) => [`state_${name}`, outputs[`next_${name}`]]));
   }
 
   nextAction() {
@@ -144,13 +144,13 @@ export class LocalSession {
   }
 
   async everyAction(steps) {
-    const dreams = [];
+    const imagined = [];
     for (let action = 0; action < this.about.actions.length; action += 1) {
       let now = this.now;
       for (let step = 0; step < steps; step += 1) now = await this.after(now, action);
-      dreams.push(this.image(now.frame));
+      imagined.push(this.image(now.frame));
     }
-    this.on.grid({ steps, dreams, truths: null });
+    this.on.grid({ steps, imagined, real: null });
   }
 
   image(frame) {
@@ -159,12 +159,13 @@ export class LocalSession {
   }
 
   show() {
-    const { frame, steps, action, dreamed, end } = this.now;
+    const { frame, steps, action, imaginedReward, termination } = this.now;
     const facts = {
-      ...this.settings, predictor: this.about.name, number: steps, steps, action, end, watching: null, wrong: null,
-      pixels: null, error: null, found: null, score: 0, earned: 0, dreamed: this.about.outcome ? dreamed : null,
+      ...this.settings, predictor: this.about.name, agent_steps: steps, steps, action, termination, watching: null, wrong_pixels: null,
+      pixels: null, squared_error: null, object_found: null, score: 0, real_reward: 0,
+      imagined_reward: this.about.outcome ? imaginedReward : null,
       over: false, recording: null, scrub: null,
     };
-    this.on.picture({ facts, real: null, dream: this.image(frame) });
+    this.on.picture({ facts, real: null, imagined: this.image(frame) });
   }
 }

@@ -1,4 +1,4 @@
-// The page: keys and buttons to a session, what the session shows to the screen.
+// The page: keys and buttons become commands of a session, its pictures and facts go to the screen.
 
 import { Actions } from "./actions.js";
 import { Keys } from "./keys.js";
@@ -9,26 +9,26 @@ const $ = (selector) => document.querySelector(selector);
 const screen = new Screen();
 let facts = { paused: false, fps: 15, recording: null, scrub: null };
 let welcome = { predictors: [], episodes: [] };
-const wanted = {}; // facts that were asked for and are not yet true: what the next key builds on
-let looking = false; // whether all actions were asked for and have not come yet
+const requested = {}; // facts that were requested and are not yet true: the next key builds on them
+let looking = false; // whether the grid of all actions was requested and has not arrived yet
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
 
 const on = {
-  welcome(told) {
-    welcome = told;
-    screen.welcome(told);
-    keys.use(new Actions(told.actions), $("#touch"));
-    fill($("#predictor"), told.predictors, told.predictor);
-    fill($("#episode"), told.episodes.map((_, index) => String(index)), "0");
-    $("#scrub").hidden = told.episodes.length === 0;
+  welcome(message) {
+    welcome = message;
+    screen.welcome(message);
+    keys.use(new Actions(message.actions), $("#touch"));
+    fill($("#predictor"), message.predictors, message.predictor);
+    fill($("#episode"), message.episodes.map((_, index) => String(index)), "0");
+    $("#scrub").hidden = message.episodes.length === 0;
     showPlace();
-    if (told.missing) on.note(`The dream plays alone: ${told.missing}`);
+    if (message.missing) on.note(`There is only the dream: ${message.missing}`);
   },
   picture(picture) {
     facts = picture.facts;
     screen.show(picture);
-    for (const [name, value] of Object.entries(wanted)) {
-      if (String(facts[name]) === String(value)) delete wanted[name];
+    for (const [name, value] of Object.entries(requested)) {
+      if (String(facts[name]) === String(value)) delete requested[name];
       else facts[name] = value;
     }
     showPlace();
@@ -47,7 +47,7 @@ const on = {
     screen.toast("The clip is in your downloads");
   },
   note(text) {
-    for (const name of Object.keys(wanted)) delete wanted[name];
+    for (const name of Object.keys(requested)) delete requested[name];
     if (looking && !$("#every").open) resume();
     looking = false;
     screen.toast(text);
@@ -60,7 +60,7 @@ const on = {
 
 const commands = {
   reset() {
-    delete wanted.scrub;
+    delete requested.scrub;
     send("reset");
   },
   pause: () => pause(!facts.paused),
@@ -68,7 +68,7 @@ const commands = {
     if (!facts.paused) pause(true);
     send("step");
   },
-  reground: () => send("reground"),
+  resync: () => send("resync"),
   rewind(repeated) {
     if (!repeated && pausedBefore === null) pausedBefore = facts.paused;
     send("rewind");
@@ -80,7 +80,7 @@ const commands = {
     look();
   },
   driver() {
-    delete wanted.scrub;
+    delete requested.scrub;
     send("change_driver");
   },
   clip() {
@@ -123,18 +123,18 @@ function send(name, fields = {}) {
   session?.send({ do: name, ...fields });
 }
 
-/** Take it that a fact is so until the session says so. */
-function want(name, value) {
-  facts[name] = wanted[name] = value;
+/** Assume that a fact is true until the session reports it. */
+function request(name, value) {
+  facts[name] = requested[name] = value;
 }
 
 function pause(on) {
-  if (!on) delete wanted.scrub;
-  want("paused", on);
+  if (!on) delete requested.scrub;
+  request("paused", on);
   send("pause", { on });
 }
 
-/** Go on after a dialog or a rewind, if it was not paused before. */
+/** Resume after a dialog or a rewind, if it was not paused before. */
 function resume() {
   if (pausedBefore === false) pause(false);
   pausedBefore = null;
@@ -146,7 +146,7 @@ function look() {
 }
 
 function setSpeed(fps) {
-  want("fps", Math.min(60, Math.max(1, fps)));
+  request("fps", Math.min(60, Math.max(1, fps)));
   send("fps", { fps: facts.fps });
 }
 
@@ -157,7 +157,7 @@ function scrubTo(number, frame) {
   const count = welcome.episodes.length;
   const at = ((number % count) + count) % count;
   const there = Math.min(Math.max(frame, 0), welcome.episodes[at] - 1);
-  if (facts.paused) want("scrub", [at, there]);
+  if (facts.paused) request("scrub", [at, there]);
   send("scrub", { episode: at, frame: there });
 }
 

@@ -1,4 +1,4 @@
-// A session on the server: small JSON messages there, pictures and facts back.
+// A session on the server: JSON commands go there, pictures and facts come back (acvp/play/protocol.py).
 
 const PICTURE = 1;
 const GRID = 2;
@@ -33,10 +33,10 @@ export function toImage(values, palette, width, height) {
 const length = ({ form, size: [height, width] }) => height * width * (form === "rgb" ? 3 : 1);
 
 export class RemoteSession {
-  /** `on` has welcome, picture, grid, video, note and lost, each called with what came. */
+  /** `on` has welcome, picture, grid, video, note and lost, each called with what arrived. */
   constructor(on) {
     this.on = on;
-    this.readers = { real: new FrameReader(), dream: new FrameReader() };
+    this.readers = { real: new FrameReader(), imagined: new FrameReader() };
   }
 
   start() {
@@ -68,9 +68,9 @@ export class RemoteSession {
   }
 
   readPicture(facts, payload) {
-    const pictures = { real: null, dream: null };
+    const pictures = { real: null, imagined: null };
     let at = 0;
-    for (const name of ["real", "dream"]) {
+    for (const name of ["real", "imagined"]) {
       if (!facts[name]) continue;
       const size = length(facts[name]);
       pictures[name] = this.readers[name].read(facts[name], payload.subarray(at, at + size));
@@ -80,10 +80,10 @@ export class RemoteSession {
     this.socket.send(`#${facts.picture}`);
   }
 
-  readGrid({ steps, shape: [count, height, width, channels], truths }, payload) {
+  readGrid({ steps, shape: [count, height, width, channels], real }, payload) {
     const size = height * width * channels;
     const image = (index) => toImage(payload.subarray(index * size, (index + 1) * size), null, width, height);
     const row = (first) => Array.from({ length: count }, (_, index) => image(first + index));
-    this.on.grid({ steps, dreams: row(0), truths: truths ? row(count) : null });
+    this.on.grid({ steps, imagined: row(0), real: real ? row(count) : null });
   }
 }

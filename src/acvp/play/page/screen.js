@@ -1,10 +1,10 @@
-// Everything that is drawn: pictures, meters, the grid of all actions.
+// Everything that is drawn: pictures, live metrics, the grid of all actions.
 
 const $ = (selector, within = document) => within.querySelector(selector);
 const FIGURES = ["real", "dream", "difference"];
-const HISTORY = 150; // decisions in the curve of wrong pixels, and so many its width is for at least
-const SHORTEST = 45;
-const SPREAD = 2; // the difference is shown so many times as strong
+const HISTORY = 150; // steps in the curve of wrong pixels
+const SHORTEST = 45; // steps that its width stands for at least
+const SPREAD = 2; // factor by which the difference is amplified
 
 const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
 const grouped = (value) => value.toLocaleString("en").replaceAll(",", " ");
@@ -47,13 +47,13 @@ export class Screen {
     $("#real span").textContent = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
   }
 
-  show({ facts, real, dream }) {
-    document.body.classList.toggle("alone", !real);
+  show({ facts, real, imagined }) {
+    document.body.classList.toggle("dream-only", !real);
     document.body.classList.toggle("over", facts.over);
-    paint($("#dream canvas"), dream);
+    paint($("#dream canvas"), imagined);
     if (real) {
       paint($("#real canvas"), real);
-      paint($("#difference canvas"), difference(real, dream));
+      paint($("#difference canvas"), difference(real, imagined));
     }
     this.fit();
     this.label(facts);
@@ -66,7 +66,7 @@ export class Screen {
     $("#dream").className = watching ? "watching" : facts.steps ? "dreaming" : "";
     const action = facts.action === null ? "" : this.actions[facts.action].toLowerCase();
     $("#dream span").textContent = watching ? `watches: ${facts.watching.join(" of ")} frames` : action;
-    $("[data-do=pause] span").textContent = facts.paused ? "Go on" : "Pause";
+    $("[data-do=pause] span").textContent = facts.paused ? "Resume" : "Pause";
     $("[data-do=pause]").classList.toggle("on", facts.paused);
     $("[data-do=driver] span").textContent = { human: "Agent", agent: "You", recording: "Take over" }[facts.driver];
     $("[data-do=driver]").classList.toggle("on", facts.driver !== "human");
@@ -75,38 +75,38 @@ export class Screen {
   }
 
   measure(facts) {
-    this.meter("steps", grouped(facts.steps), facts.over ? "the real game is over: press Enter" : this.ending(facts));
+    this.metric("steps", grouped(facts.steps), facts.over ? "the real game is over: press Enter" : this.horizon(facts));
     this.remember(facts);
-    if (facts.wrong !== null) {
-      const share = (100 * facts.wrong) / facts.pixels;
-      const percent = facts.wrong && share < 0.01 ? "< 0.01" : share.toFixed(share < 10 ? 2 : 1);
-      this.meter("wrong", grouped(facts.wrong), `${percent} %, squared error ${facts.error.toFixed(1)}`);
+    if (facts.wrong_pixels !== null) {
+      const share = (100 * facts.wrong_pixels) / facts.pixels;
+      const percent = facts.wrong_pixels && share < 0.01 ? "< 0.01" : share.toFixed(share < 10 ? 2 : 1);
+      this.metric("wrong", grouped(facts.wrong_pixels), `${percent} %, squared error ${facts.squared_error.toFixed(1)}`);
       this.curve();
     }
     const found = {
       true: ["found", "near its real place in the dream", "good"],
       false: ["lost", "not near its real place in the dream", "bad"],
-      null: ["–", "not in sight", ""],
+      null: ["–", "position unknown", ""],
     };
-    this.meter("object", ...found[facts.found]);
+    this.metric("object", ...found[facts.object_found]);
     this.rewards(facts);
   }
 
-  ending(facts) {
-    const ends = facts.end === null ? "" : `, game over predicted: ${Math.round(100 * facts.end)} %`;
-    return `${(facts.steps / facts.fps).toFixed(1)} s${ends}`;
+  horizon(facts) {
+    const termination = facts.termination === null ? "" : `, game over predicted: ${Math.round(100 * facts.termination)} %`;
+    return `${(facts.steps / facts.fps).toFixed(1)} s${termination}`;
   }
 
   rewards(facts) {
-    const dreamed = facts.dreamed === null ? "–" : signed(facts.dreamed);
+    const imagined = facts.imagined_reward === null ? "–" : signed(facts.imagined_reward);
     const line = $("#reward p");
-    const real = document.body.classList.contains("alone") ? [] : [signed(facts.earned), label(" real  ")];
-    line.replaceChildren(...real, label(dreamed, "dreamed"), label(" dream"));
-    const score = document.body.classList.contains("alone") ? "" : `score ${facts.score}`;
-    $("#reward small").textContent = facts.dreamed === null ? `${score}${score && ", "}this predictor knows no rewards` : score;
+    const real = document.body.classList.contains("dream-only") ? [] : [signed(facts.real_reward), label(" real  ")];
+    line.replaceChildren(...real, label(imagined, "imagined"), label(" dream"));
+    const score = document.body.classList.contains("dream-only") ? "" : `score ${facts.score}`;
+    $("#reward small").textContent = facts.imagined_reward === null ? `${score}${score && ", "}this predictor predicts no rewards` : score;
   }
 
-  meter(id, value, note, kind = "") {
+  metric(id, value, note, kind = "") {
     const box = document.getElementById(id);
     $("p", box).textContent = value;
     $("p", box).className = kind;
@@ -114,9 +114,9 @@ export class Screen {
   }
 
   remember(facts) {
-    if (facts.number < this.number) this.errors = this.errors.slice(0, Math.max(0, this.errors.length - this.number + facts.number));
-    else if (facts.number !== this.number) this.errors.push(facts.wrong ?? 0);
-    this.number = facts.number;
+    if (facts.agent_steps < this.agentSteps) this.errors = this.errors.slice(0, Math.max(0, this.errors.length - this.agentSteps + facts.agent_steps));
+    else if (facts.agent_steps !== this.agentSteps) this.errors.push(facts.wrong_pixels ?? 0);
+    this.agentSteps = facts.agent_steps;
     this.errors = this.errors.slice(-HISTORY);
   }
 
@@ -171,14 +171,14 @@ export class Screen {
     }
   }
 
-  grid({ steps, dreams, truths }) {
-    const scale = Math.max(1, Math.floor(170 / dreams[0].width));
-    const cells = dreams.map((dream, index) => {
+  grid({ steps, imagined, real }) {
+    const scale = Math.max(1, Math.floor(170 / imagined[0].width));
+    const cells = imagined.map((picture, index) => {
       const cell = document.createElement("section");
       const name = document.createElement("h3");
       name.textContent = `${index}  ${this.actions[index].toLowerCase()}`;
-      cell.append(name, thumbnail("dream", dream, scale));
-      if (truths) cell.append(thumbnail("real", truths[index], scale));
+      cell.append(name, thumbnail("dream", picture, scale));
+      if (real) cell.append(thumbnail("real", real[index], scale));
       return cell;
     });
     $("#grid").replaceChildren(...cells);

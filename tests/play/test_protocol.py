@@ -1,4 +1,4 @@
-"""What goes over the socket is what was shown."""
+"""Commands of the page, and messages to it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from acvp.errors import UserError
 from acvp.play.protocol import COMMANDS, LARGEST_NUMBER, FrameStream, Note, PictureStream, facts, grid_message, parse
 from acvp.play.session import Session
-from tests.play.dreamers import NOOP, UP, play_on, session
 from tests.play.serving import Frames, unpack
+from tests.play.sessions import NOOP, UP, make_session, play_on
 
 
 def colors(count: int, seed: int = 0) -> NDArray[np.uint8]:
@@ -51,7 +51,7 @@ def test_a_changed_pixel_arrives_as_it_was_sent() -> None:
     assert np.array_equal(reader.read(*stream.encode(frame.copy())), frame)
 
 
-def test_few_colors_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
+def test_few_colors_take_one_byte_per_pixel_and_no_change_is_zeros() -> None:
     frame = colors(30)[np.random.default_rng(1).integers(0, 30, (50, 60))]
     stream = FrameStream()
     assert len(stream.encode(frame)[1]) == 3000
@@ -60,33 +60,33 @@ def test_few_colors_take_a_byte_a_pixel_and_a_still_picture_is_zeros() -> None:
     assert "palette" not in header
 
 
-def test_a_picture_tells_all_that_the_page_shows() -> None:
-    one, stream, readers = session(seed=4), PictureStream(), {"real": Frames(), "dream": Frames()}
+def test_a_picture_message_holds_both_frames_and_the_facts() -> None:
+    session, stream, readers = make_session(seed=4), PictureStream(), {"real": Frames(), "imagined": Frames()}
     for name in ("still", "gray", "net", "still"):
-        if name != one.name:
-            one.switch(name)
+        if name != session.model_name:
+            session.switch(name)
         for action in (NOOP, UP, UP):
-            play_on(one, action)
-            _, header, payload = unpack(stream.encode(one, 7))
-            for world, frame in (("real", one.moment.real), ("dream", one.moment.dream.frame)):
+            play_on(session, action)
+            _, header, payload = unpack(stream.encode(session, 7))
+            for world, frame in (("real", session.state.real), ("imagined", session.state.imagined.frame)):
                 size = int(np.prod(header[world]["size"])) * (3 if header[world]["form"] == "rgb" else 1)
                 assert frame is not None
                 assert np.array_equal(readers[world].read(header[world], payload[:size]), frame)
                 payload = payload[size:]
-            assert (header["steps"], header["predictor"], header["picture"]) == (one.moment.dream.steps, name, 7)
+            assert (header["steps"], header["predictor"], header["picture"]) == (session.state.imagined.steps, name, 7)
 
 
-def test_facts_before_anything_was_dreamed() -> None:
-    told = facts(session())
-    assert told["watching"] == [1, 2]
-    assert told["action"] is None
-    assert told["dreamed"] is None
+def test_facts_before_the_first_prediction() -> None:
+    first = facts(make_session())
+    assert first["watching"] == [1, 2]
+    assert first["action"] is None
+    assert first["imagined_reward"] is None
 
 
 def test_the_grid_holds_every_action() -> None:
-    one = session()
-    play_on(one, NOOP)
-    _, header, payload = unpack(grid_message(one.every_action()))
+    session = make_session()
+    play_on(session, NOOP)
+    _, header, payload = unpack(grid_message(session.every_action()))
     assert header["shape"] == [5, 24, 24, 3]
     assert len(payload) == 2 * 5 * 24 * 24 * 3
 
@@ -105,7 +105,7 @@ def test_the_grid_holds_every_action() -> None:
         '{"do": "pause", "on": 1}', '{"do": "switch", "name": ["still"]}', "[" * 500, '{"do":"step"}' + " " * 1100,
     ],
 )  # fmt: skip
-def test_messages_that_mean_nothing(text: str) -> None:
+def test_messages_that_are_not_commands(text: str) -> None:
     with pytest.raises(UserError):
         parse(text)
 
@@ -122,7 +122,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     st.text()
     | st.dictionaries(st.sampled_from(["do", "action", "name", "x"]), json_values | st.sampled_from([*COMMANDS]))
 )
-def test_whatever_comes_is_a_command_or_a_mistake(message: object) -> None:
+def test_every_message_is_a_command_or_a_user_error(message: object) -> None:
 
     text = message if isinstance(message, str) else json.dumps(message)
     try:
@@ -152,11 +152,11 @@ def test_no_order_of_commands_breaks_a_session(
     toy_session_maker: Any, commands: list[tuple[str, dict[str, Any]]]
 ) -> None:
 
-    one: Session = toy_session_maker()
+    session: Session = toy_session_maker()
     stream = PictureStream()
     for name, fields in commands:
-        reply = parse(json.dumps({"do": name} | fields)).perform(one)
+        reply = parse(json.dumps({"do": name} | fields)).perform(session)
         assert not isinstance(reply, Note) or reply.text
-        one.step()
-        stream.encode(one, 1)
-    assert one.moment.dream.frame.dtype == np.uint8
+        session.step()
+        stream.encode(session, 1)
+    assert session.state.imagined.frame.dtype == np.uint8

@@ -1,4 +1,4 @@
-"""Predictors for play: one that moves ToyGame's player and lets the rest stand still, and casts of such."""
+"""Small sessions: predictors of ToyGame, one of which moves only the player, and model pools of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from acvp.data.views import GRAY_84, RGB, View
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor
-from acvp.play.context import Cast
+from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from tests.evaluation.predictors import Knowing
 
@@ -58,17 +58,17 @@ def network(view: View = RGB, *, env_id: str = TOY_ID, predict_rewards: bool = T
     return predictor
 
 
-def cast() -> Cast:
-    """Return a cast of three, the first of which knows something, and copy-last-frame."""
-    return Cast({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, predict_rewards=False)})
+def model_pool() -> ModelPool:
+    """Return a pool of three predictors, the first of which knows something, and copy-last-frame."""
+    return ModelPool({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, predict_rewards=False)})
 
 
-def session(**options: object) -> Session:
-    return Session(cast(), **options)  # type: ignore[arg-type]
+def make_session(**options: object) -> Session:
+    return Session(model_pool(), **options)  # type: ignore[arg-type]
 
 
 def play_on(session: Session, *actions: int) -> None:
-    """Hold each action for one decision."""
+    """Hold each action for one step."""
     for action in actions:
         session.hold(action)
         session.step()
@@ -78,8 +78,8 @@ def same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
     return one is not None and other is not None and np.array_equal(one, other)
 
 
-def dreaming(**options: object) -> Session:
-    """A session whose predictor has seen enough."""
-    found = session(**options)
-    play_on(found, NOOP)
-    return found
+def imagining_session(**options: object) -> Session:
+    """Return a session whose predictor has seen its context frames."""
+    session = make_session(**options)
+    play_on(session, NOOP)
+    return session

@@ -1,0 +1,87 @@
+"""The model pool: predictors by name, loaded on first use and shared by all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+from acvp.data.views import get_view
+from acvp.errors import UserError
+from acvp.loaded import COPY_LAST, LoadedModel, baselines
+from acvp.models import About, Predictor
+from acvp.models.load import load, packaged
+
+DEFAULT = "freeway"
+"""The packaged predictor that is used when none is named."""
+
+Loader = Callable[[], Predictor]
+
+
+class ModelPool:
+    """Predictors by name; the last one is the copy-last-frame baseline, as a reference for the others."""
+
+    def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
+        """With a temperature above 0, predictors that can sample do so, from a generator with this seed."""
+        if not loaders:
+            raise UserError("no predictor to play: name one with --run or --pretrained")
+        self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
+        self._loaded: dict[str, LoadedModel] = {}
+        self._lock = Lock()
+        self.first = next(iter(loaders))
+        self.names = (*(name for name in loaders if name != COPY_LAST), COPY_LAST)
+
+    def get(self, name: str) -> LoadedModel:
+        """Return the model of this name; UserError explains why it cannot be played."""
+        if name not in self.names:
+            raise UserError(f"no predictor is called {name[:80]!r}; there are {', '.join(self.names)}")
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = self._copy_last() if name == COPY_LAST else self._load(name)
+            return self._loaded[name]
+
+    def _load(self, name: str) -> LoadedModel:
+        predictor = self._loaders[name]()
+        if predictor.about is None:
+            raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
+        predictor.sample(self._temperature, self._seed)
+        return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
+
+    def _copy_last(self) -> LoadedModel:
+        like = self._loaded.get(self.first) or self._load(self.first)
+        copy_last = next(baseline for baseline in baselines(like) if baseline.name == COPY_LAST)
+        copy_last.predictor.about = like.predictor.about
+        return copy_last
+
+
+def make_model_pool(
+    runs: Sequence[Path], pretrained: Sequence[str], *, temperature: float = 0.0, seed: int = 0
+) -> ModelPool:
+    """Return the predictors in folders and those of these names, or the default one, then all packaged ones."""
+    names = pretrained if runs or pretrained else (DEFAULT,)
+    loaders: dict[str, Loader] = {}
+    for path in runs:
+        _add(loaders, _name(path), path)
+    for name in names:
+        _add(loaders, name, name)
+    for name in packaged():
+        if name not in loaders:
+            _add(loaders, name, name)
+    return ModelPool(loaders, temperature=temperature, seed=seed)
+
+
+def about(model: LoadedModel) -> About:
+    """Return the description of a model of the pool, which always has one."""
+    assert model.predictor.about is not None, model.name
+    return model.predictor.about
+
+
+def _add(loaders: dict[str, Loader], name: str, source: str | Path) -> None:
+    if name in loaders:
+        raise UserError(f"two predictors are called {name}: rename one of the folders")
+    loaders[name] = lambda: load(source)
+
+
+def _name(path: Path) -> str:
+    resolved = path.resolve()
+    return resolved.parent.name if resolved.name == "predictor" else resolved.name
