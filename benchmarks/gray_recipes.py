@@ -47,7 +47,7 @@ JUDGED = (1, 10, 30, 100)
 EMPHASIS = 10.0
 """Weight of a pixel that changes, beside 1 of all others."""
 AVERAGED = 0.999
-"""Share of the averaged weights that an update keeps."""
+"""Share of the mean_and_error weights that an update keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class AveragingTrainer(Trainer):
     """Training whose finished predictor has an exponential moving average of the weights."""
 
     def fit(self) -> None:
-        """Train through all phases, then take on the averaged weights."""
+        """Train through all phases, then take on the mean_and_error weights."""
         self.average = [weight.detach().clone() for weight in self.predictor.parameters()]
         super().fit()
         with torch.no_grad():

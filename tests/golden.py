@@ -80,8 +80,9 @@ NUMBERS = {
     "explore": "explore/explore.json",
 }
 """Files whose numbers are compared."""
-RENAMED: dict[str, str] = {"centered": "centred"}
-"""Keys of those files that have changed since the record was made → the key in the record; "": left out of the path."""
+RENAMED: dict[str, str] = {"centered": "centred", "control:episodes": "plays", "agent-evaluate:episodes": "plays"}
+"""Keys of those files that have changed since the record was made, in all cases or in one (case:key) → the key in the
+record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"
 IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "store": "toy", "max_steps": 12}
@@ -183,7 +184,7 @@ def _result(case: str, folder: Path) -> Result:
     if case in WEIGHTS:
         _add_weights(result, folder / WEIGHTS[case])
     if case in NUMBERS:
-        _add_numbers(result, folder / NUMBERS[case])
+        _add_numbers(result, case, folder / NUMBERS[case])
     return result
 
 
@@ -206,26 +207,26 @@ def _add_weights(result: Result, file: Path) -> None:
     result.bits["weights"] = hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _add_numbers(result: Result, file: Path) -> None:
+def _add_numbers(result: Result, case: str, file: Path) -> None:
     text = file.read_text()
     body = list(map(json.loads, text.splitlines())) if file.suffix == ".jsonl" else json.loads(text)
-    for path, value in flatten(body):
+    for path, value in flatten(case, body):
         array = np.array(value, dtype=float) if isinstance(value, list) else np.zeros(0)
         if array.size > LARGEST_LIST:
             result.bits[path], value = digest(array), float(np.nanmean(array))
         result.numbers[path] = value
 
 
-def flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def flatten(case: str, value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield every number and every list of numbers, with the keys that lead to it; None is a number here."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key not in NOT_RESULTS:
-                name = RENAMED.get(key, key)
-                yield from flatten(part, (*path, name) if name else path)
+                name = RENAMED.get(f"{case}:{key}", RENAMED.get(key, key))
+                yield from flatten(case, part, (*path, name) if name else path)
     elif isinstance(value, list) and not _numeric(value):
         for number, part in enumerate(value):
-            yield from flatten(part, (*path, str(number)))
+            yield from flatten(case, part, (*path, str(number)))
     elif not isinstance(value, str) and value != []:
         yield "/".join(path), value
 

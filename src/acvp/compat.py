@@ -17,6 +17,7 @@ FIELDS = {
     "optimiser": "optimizer",
     "outcome_heads": "predict_rewards",
     "outcome_weight": "reward_weight",
+    "plays": "episodes",
     "quantised": "quantized",
     "recolours": "palette_cycle",
     "round_edges": "circular_padding",

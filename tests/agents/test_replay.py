@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from acvp.agents.replay import CUT_OFF, GOES_ON, LIFE_LOST, TERMINAL, FrameReplay
+from acvp.agents.replay import CONTINUES, LIFE_LOST, TERMINATED, TRUNCATED, FrameReplay
 from acvp.errors import UserError
 
 STACK, SIZE, ACTIONS = 4, (2, 3), 5
@@ -61,7 +61,7 @@ class PlainPlay:
         self.stack.append(self.frames)
         after = self.observation()
         self.transitions.append(Transition(before, action, reward, end, after))
-        if end in (TERMINAL, CUT_OFF):
+        if end in (TERMINATED, TRUNCATED):
             self.begin()
         return after
 
@@ -70,12 +70,12 @@ class PlainPlay:
         total, length = 0.0, 0
         last = self.transitions[time].observation
         for one in self.transitions[time : time + steps]:
-            if one.end == CUT_OFF:
+            if one.end == TRUNCATED:
                 break
             total += DISCOUNT**length * one.reward
             length += 1
             last = one.next_observation
-            if one.end == TERMINAL or (one.end == LIFE_LOST and life_ends):
+            if one.end == TERMINATED or (one.end == LIFE_LOST and life_ends):
                 return total, True, length, last
         return total, False, length, last
 
@@ -87,9 +87,9 @@ def play(replay: FrameReplay, plays: list[PlainPlay], moves: list[list[tuple[int
         after = np.stack([each.step(*one) for each, one in zip(plays, move, strict=True)])
         actions, rewards, ends = (np.array(column) for column in zip(*move, strict=True))
         infos: list[dict[str, Any]] = [
-            {"TimeLimit.truncated": end == CUT_OFF, "life_lost": end == LIFE_LOST} for end in ends
+            {"TimeLimit.truncated": end == TRUNCATED, "life_lost": end == LIFE_LOST} for end in ends
         ]
-        replay.add(before, after, actions, rewards, np.isin(ends, (TERMINAL, CUT_OFF)), infos)
+        replay.add(before, after, actions, rewards, np.isin(ends, (TERMINATED, TRUNCATED)), infos)
 
 
 def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_ends: bool) -> None:
@@ -97,7 +97,7 @@ def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_end
     added = len(plays[0].transitions)
     kept = range(added - min(added, replay.capacity), added)
     for game, plain in enumerate(plays):
-        times = [time for time in kept if plain.transitions[time].end != CUT_OFF]
+        times = [time for time in kept if plain.transitions[time].end != TRUNCATED]
         drawn = replay.draw(np.array(times, np.int64), np.full(len(times), game))
         for row, time in enumerate(times):
             one = plain.transitions[time]
@@ -108,7 +108,7 @@ def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_end
             assert ended or np.array_equal(drawn.later[row], last)
 
 
-ends = st.sampled_from([GOES_ON] * 5 + [TERMINAL, LIFE_LOST, CUT_OFF])
+ends = st.sampled_from([CONTINUES] * 5 + [TERMINATED, LIFE_LOST, TRUNCATED])
 move = st.tuples(st.integers(0, ACTIONS - 1), st.sampled_from([-1.0, 0.0, 1.0]), ends)
 
 
@@ -128,7 +128,7 @@ def test_every_transition_is_the_one_a_plain_replay_keeps(
         compare(replay, plays, steps=steps, life_ends=life_ends)
 
 
-def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (GOES_ON,)) -> PlainPlay:
+def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (CONTINUES,)) -> PlainPlay:
     plain = PlainPlay()
     plain.begin()
     play(replay, [plain], [[(t % ACTIONS, 1.0, ends[t % len(ends)])] for t in range(decisions)])
@@ -137,7 +137,7 @@ def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (GOES
 
 def test_exactly_the_newest_transitions_are_drawn_each_alike() -> None:
     replay = make_replay(10)
-    long_play(replay, 47, (GOES_ON, GOES_ON, GOES_ON, TERMINAL, CUT_OFF))
+    long_play(replay, 47, (CONTINUES, CONTINUES, CONTINUES, TERMINATED, TRUNCATED))
     times, games = replay.choose(8_000)
     wanted = [time for time in range(37, 47) if time % 5 != 4]
     assert replay.size() == 10
@@ -171,11 +171,11 @@ def test_a_cut_keeps_plays_apart() -> None:
     """A run that goes on with new plays: no observation mixes the old with the new."""
     replay, plain = make_replay(20), PlainPlay()
     plain.begin()
-    play(replay, [plain], [[(1, 0.0, GOES_ON)]] * 6)
+    play(replay, [plain], [[(1, 0.0, CONTINUES)]] * 6)
     replay.cut()
-    plain.transitions[-1].end = CUT_OFF
+    plain.transitions[-1].end = TRUNCATED
     plain.begin()
-    play(replay, [plain], [[(2, 0.0, GOES_ON)]] * 6)
+    play(replay, [plain], [[(2, 0.0, CONTINUES)]] * 6)
     compare(replay, [plain], steps=1, life_ends=False)
     assert 5 not in replay.choose(500)[0]
 
@@ -189,7 +189,7 @@ def test_a_million_transitions_take_less_than_8_gb() -> None:
 
 def test_nothing_but_cut_off_episodes_is_refused() -> None:
     replay = make_replay(5)
-    long_play(replay, 3, (CUT_OFF,))
+    long_play(replay, 3, (TRUNCATED,))
     with pytest.raises(UserError, match="every episode is cut off after its first decision"):
         replay.choose(4)
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from acvp.agents import run as session
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.play import Play, Scores
+from acvp.agents.play import PlayedEpisode, Scores
 from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
@@ -49,7 +48,7 @@ def test_a_stop_when_all_is_done_but_the_last_point_changes_nothing(
     with monkeypatch.context() as patch:
         stop_at(160, patch)
         assert run(tmp_path).exit_code == 128 + signal.SIGTERM
-    monkeypatch.setattr("acvp.agents.trainer.play_games", None)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", None)
     assert run(tmp_path).exit_code == 0
     assert outcome(tmp_path) == outcome(done[0])
 
@@ -144,8 +143,8 @@ def test_after_a_kill_the_kept_agent_is_the_one_of_the_checkpoint(
     _, stopped = done
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     (tmp_path / "agent" / "model.safetensors").write_bytes(b"half of a lat")
-    hopeless = Scores((Play(number=0, seed=0, rng=np.random.default_rng(0), score=-1e9),))
-    monkeypatch.setattr("acvp.agents.trainer.play_games", lambda *args, **options: hopeless)
+    hopeless = Scores((PlayedEpisode(number=0, seed=0, score=-1e9),))
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", lambda *args, **options: hopeless)
     assert run(tmp_path).exit_code == 0  # no later point is better
     before = newest_good(stopped / "checkpoints", print)
     assert before is not None

@@ -22,8 +22,8 @@ from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.network import NetworkConfig
-from acvp.agents.play import play_games
-from acvp.agents.replay import CUT_OFF
+from acvp.agents.play import play_episodes
+from acvp.agents.replay import TRUNCATED
 from acvp.agents.run import train_agent
 from acvp.agents.state import STATE_NAME
 from acvp.agents.trainer import AgentTrainer
@@ -49,7 +49,7 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     assert result.exit_code == 0
     games = [make_game(SMALL_TOY) for _ in range(10)]
     agent = load_agent(tmp_path)
-    learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    learned, random = (play_episodes(agent, games, episodes=40, epsilon=e, seed=7) for e in (0.05, 1.0))
     assert learned.standard_error is not None
     assert random.standard_error is not None
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
@@ -101,12 +101,12 @@ def test_the_best_point_of_the_curve_is_kept(
 
     def judge(agent: Any, games: Any, **options: Any) -> Any:
         weights.append(agent.network.head.bias.numpy(force=True).tobytes())
-        result = play_games(agent, games, **options)
-        for play in result.plays:
-            play.score = next(left)
+        result = play_episodes(agent, games, **options)
+        for episode in result.episodes:
+            episode.score = next(left)
         return result
 
-    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", judge)
     run(tmp_path)
     assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[kept]
     assert len(set(weights)) == 3
@@ -130,10 +130,10 @@ def test_evaluations_take_none_of_the_minutes(
 
     def judge(*args: Any, **options: Any) -> Any:
         clock.now += 1000.0
-        return play_games(*args, **options)
+        return play_episodes(*args, **options)
 
     monkeypatch.setattr("acvp.agents.trainer.time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", judge)
     assert run(tmp_path).exit_code == 0
     checkpoint = newest_good(tmp_path / "checkpoints", print)
     assert checkpoint is not None
@@ -186,7 +186,7 @@ def test_games_of_ales_vector_env_begin_anew(
 
     monkeypatch.setattr(AcvpDqn, "learn", look_first)
     assert run(tmp_path, **options).exit_code == 0
-    assert last_before == [CUT_OFF] * 2  # plays that begin anew do not follow the old ones
+    assert last_before == [TRUNCATED] * 2  # plays that begin anew do not follow the old ones
     assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
 
 

@@ -13,12 +13,12 @@ from PIL import Image
 
 from acvp.agents.agent import Agent, AgentAbout
 from acvp.agents.network import NetworkConfig, ValueNetwork
+from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress
 from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
-from acvp.control.predicted_play import play
 from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB
@@ -115,12 +115,12 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
 
-    def stop_at_four(games: Any, player: Any, sight: Any, **options: Any) -> Any:
-        if getattr(sight, "reground_every", 0) == 4:
+    def stop_at_four(player: Any, games: Any, source: Any, **options: Any) -> Any:
+        if getattr(source, "horizon", 0) == 4:
             raise KeyboardInterrupt
-        return play(games, player, sight, **options)
+        return play_episodes(player, games, source, **options)
 
-    monkeypatch.setattr("acvp.control.run.play", stop_at_four)
+    monkeypatch.setattr("acvp.control.run.play_episodes", stop_at_four)
     with pytest.raises(KeyboardInterrupt):
         control_runs(config, load_oracle, load_agent, stages)
     monkeypatch.undo()
@@ -128,7 +128,7 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     held = ["constant STAY", "constant ON", "constant BACK"]
     assert stages.names == ["emulator", "random", *held, "oracle, n = 1", "oracle, n = 4"]
     assert again.names == ["oracle, n = 4"]
-    assert again.last[0] == again.last[1]  # as long as the emulator's longest play
+    assert again.last[0] == again.last[1]  # as long as the emulator's longest episode
     control_runs(replace(config, seed=1), load_oracle, load_agent, again)
     assert again.names[1:] == stages.names  # another seed is another measurement
 
@@ -165,7 +165,7 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     runs = [str(make_run(tmp_path / view.name, toy, view=view)) for view in (RGB, GRAY_84)]
     options = ["--plays", "2", "--depths", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
     assert main(["control", "--runs", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
-    assert "grounded every n" in capsys.readouterr().out
+    assert "resync every n" in capsys.readouterr().out
     body = read(tmp_path / "out" / "control.json")
     assert body["runs"].keys() == {"rgb", "gray84"}
     assert body["emulator"]["decisions"] == [9, 9]
@@ -192,10 +192,13 @@ def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
 
 
 def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
-    stranger = HashAgent(about=HashAgent.About(TRAIL, ("NOOP", "UP")))
-    with pytest.raises(UserError, match="agent hash plays acvp-tests/Trail-v0 with 2 actions"):
+    stranger = HashAgent(about=AgentAbout(env_id=TRAIL, action_meanings=("NOOP", "UP")))
+    with pytest.raises(
+        UserError, match="the agent of acvp-tests/Trail-v0 has the actions NOOP UP, acvp-tests/Trail-v0 has STAY"
+    ):
         control_runs(control(tmp_path), load_oracle, lambda name: stranger, Stages())
-    toy = HashAgent(about=HashAgent.About("acvp/Toy-v0", ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")))
+    actions = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
+    toy = HashAgent(about=AgentAbout(env_id="acvp/Toy-v0", action_meanings=actions))
     with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, not acvp/Toy-v0"):
         control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
     twice = control(tmp_path, runs=(tmp_path / "oracle", tmp_path / "x" / "oracle"))

@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.agents.observations import agent_view
-from acvp.control.explore import Explorer, RandomExplorer, Route, explore
+from acvp.control.explore import Limits, RandomStrategy, Strategy, explore
 from acvp.control.informed import (
-    EmulatorSource,
+    EmulatorLookahead,
     InformedExploration,
-    ModelSource,
+    ModelLookahead,
     informed_by_emulator,
     informed_by_model,
 )
@@ -28,7 +28,7 @@ from tests.control.trail import TRAIL, TrailOracle, draw, read
 from tests.evaluation.predictors import small_network
 
 ROW = np.array([0])
-BEGINS, GOES_ON = np.array([True]), np.array([False])
+BEGINS, CONTINUES = np.array([True]), np.array([False])
 
 
 class Fixed:
@@ -59,9 +59,9 @@ def test_the_least_visited_future_is_chosen() -> None:
     futures = gray(10, 20, 30)[:, None]
     informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
     for value in (10, 30, 30):
-        informed.see(gray(value)[..., None], GOES_ON)
+        informed.see(gray(value)[..., None], CONTINUES)
     assert informed.explore(ROW).tolist() == [1]
-    informed.see(gray(20)[..., None], GOES_ON)
+    informed.see(gray(20)[..., None], CONTINUES)
     assert set(informed.explore(np.zeros(40, np.int64)).tolist()) == {0, 1}  # one visit each
 
 
@@ -73,7 +73,7 @@ def test_a_future_of_several_decisions_counts_with_all_of_them(seen: tuple[int, 
     futures = np.stack([gray(10, 50), gray(20, 60)])  # each action leads through two frames
     informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
     for value in seen:
-        informed.see(gray(value)[..., None], GOES_ON)
+        informed.see(gray(value)[..., None], CONTINUES)
     assert informed.explore(ROW).tolist() == [least]
 
 
@@ -116,7 +116,7 @@ def test_a_coin_for_each_play() -> None:
 def test_the_emulator_source_leaves_the_game_untouched(game: str, sticky: float, look_ahead: int) -> None:
     actions = np.random.default_rng(2).integers(3, size=12 if game == "freeway" else 190).tolist()
     with make_game(game, sticky=sticky) as watched, make_game(game, sticky=sticky) as alone:
-        source = EmulatorSource([watched], look_ahead=look_ahead)
+        source = EmulatorLookahead([watched], look_ahead=look_ahead)
         assert np.array_equal(watched.reset(7), alone.reset(7))
         for action in actions:
             source.futures(ROW)
@@ -132,7 +132,7 @@ def test_the_emulator_source_leaves_the_game_untouched(game: str, sticky: float,
 def test_the_emulator_source_knows_the_future() -> None:
     with make_game("toy") as game, make_game("toy") as other:
         game.reset(3)
-        futures = EmulatorSource([game], look_ahead=2).futures(ROW)
+        futures = EmulatorLookahead([game], look_ahead=2).futures(ROW)
         assert futures.shape == (1, 5, 2, 84, 84)
         for action in range(5):
             other.reset(3)
@@ -150,7 +150,7 @@ def test_a_future_that_ends_keeps_its_last_frame(how: str) -> None:
             game.limit = None
             step = game.step
             game.step = lambda action: step(action)._replace(terminated=game._elapsed == 5)  # type: ignore[method-assign]
-        futures = EmulatorSource([game], look_ahead=4).futures(ROW)
+        futures = EmulatorLookahead([game], look_ahead=4).futures(ROW)
     for action in range(5):
         assert not np.array_equal(futures[0, action, 0], futures[0, action, 1])
         assert np.array_equal(futures[0, action, 1], futures[0, action, 2])
@@ -160,7 +160,7 @@ def test_a_future_that_ends_keeps_its_last_frame(how: str) -> None:
 @pytest.mark.parametrize("look_ahead", [1, 3])
 def test_a_perfect_model_knows_the_same_futures(look_ahead: int) -> None:
     places = [(5, 4, 30), (0, 9, 35)]
-    source = ModelSource(TrailOracle(), look_ahead=look_ahead)
+    source = ModelLookahead(TrailOracle(), look_ahead=look_ahead)
     source.see(np.stack([draw(place) for place in places]), np.array([True, True]))
     futures = source.futures(np.array([1, 0]))
     assert futures.shape == (2, 3, look_ahead, 84, 84)
@@ -169,7 +169,7 @@ def test_a_perfect_model_knows_the_same_futures(look_ahead: int) -> None:
 
 
 def test_the_model_sees_only_the_play_that_goes_on() -> None:
-    source = ModelSource(TrailOracle(context=3))
+    source = ModelLookahead(TrailOracle(context=3))
     for cell in (4, 5):
         source.see(np.stack([draw((cell, 1, 30))] * 2), np.array([False, False]))
     source.see(np.stack([draw((6, 1, 30)), draw((0, 0, 25))]), np.array([False, True]))
@@ -222,7 +222,7 @@ def test_what_was_only_seen_is_not_lost_when_it_goes_on_later(toy: EpisodeStore)
     assert np.array_equal(seen[0], seen[1])
     for frame in frames[5:]:
         for each in (first, second):
-            each.see(frame, GOES_ON)
+            each.see(frame, CONTINUES)
         assert second.explore(ROW) == first.explore(ROW)
 
 
@@ -243,18 +243,18 @@ def test_a_dqn_of_stable_baselines_explores_by_it(toy: EpisodeStore, source: str
     env.close()
 
 
-def far_and_wide(game: Game, explorer: Explorer, seed: int) -> int:
+def far_and_wide(game: Game, explorer: Strategy, seed: int) -> int:
     """Distinct places of the player within 150 decisions."""
-    route = Route(max_decisions=150, map_decisions=150, noops=0)
+    route = Limits(max_decisions=150, map_decisions=150, noops=0)
     return int(covered(explore(game, explorer, route, seed=seed).positions, cell=2)[-1])
 
 
 @pytest.mark.slow
 def test_informed_exploration_gets_around_more_than_random() -> None:
     kernel = KernelConfig(delta=50)
-    ways: dict[str, Callable[[Game, int], Explorer]] = {
+    ways: dict[str, Callable[[Game, int], Strategy]] = {
         "informed": lambda game, seed: informed_by_emulator([game], kernel, seed=seed),
-        "random": lambda game, seed: RandomExplorer(5, seed=seed),
+        "random": lambda game, seed: RandomStrategy(5, seed=seed),
     }
     cells = {}
     with make_game("toy") as game:
@@ -271,19 +271,19 @@ STAY, ON, BACK = range(3)
 def test_decisions_to_the_first_reward_by_hand(way: list[int], found: int | None, seed: int) -> None:
     """Nine is four cells away; coming to 0 costs one, which is no reward; waiting at the start does not count."""
 
-    class Scripted(RandomExplorer):
+    class Scripted(RandomStrategy):
         def explore(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.array([script.pop(0)])
 
     script = list(way)
-    route = Route(max_decisions=len(way), map_decisions=0, noops=3)
+    route = Limits(max_decisions=len(way), map_decisions=0, noops=3)
     with make_game(TRAIL) as game:
         expedition = explore(game, Scripted(3, seed=0), route, seed=seed)
     assert (expedition.first_reward, expedition.decisions) == (found, len(way))
 
 
 def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
-    route = Route(max_decisions=30, map_decisions=90, noops=5)
+    route = Limits(max_decisions=30, map_decisions=90, noops=5)
     found = []
     for _ in range(2):
         with make_game(TRAIL) as game:
@@ -297,13 +297,13 @@ def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
 def test_an_explorer_is_shown_every_frame_and_where_an_episode_begins() -> None:
     shown = []
 
-    class Watching(RandomExplorer):
+    class Watching(RandomStrategy):
         def see(self, frames: NDArray[np.uint8], begins: NDArray[np.bool_]) -> None:
             _, time, _ = read(frames[0])
             shown.append((time, bool(begins[0])))
 
     with make_game(TRAIL, max_steps=3) as game:
-        explore(game, Watching(3, seed=0), Route(max_decisions=0, map_decisions=7, noops=0), seed=1)
+        explore(game, Watching(3, seed=0), Limits(max_decisions=0, map_decisions=7, noops=0), seed=1)
     assert shown == [(time, time == 0) for time in (0, 1, 2, 3, 0, 1, 2, 3, 0, 1)]
 
 
@@ -320,7 +320,7 @@ def test_a_color_predictor_cannot_read_an_agent_s_observations() -> None:
 
 def test_look_ahead_of_nothing() -> None:
     with pytest.raises(UserError, match="--look-ahead 0"):
-        ModelSource(TrailOracle(), look_ahead=0)
+        ModelLookahead(TrailOracle(), look_ahead=0)
 
 
 def test_the_memory_is_in_the_agent_s_view() -> None:

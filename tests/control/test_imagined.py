@@ -118,19 +118,19 @@ def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
     assert observations.shape == (3, 4, 84, 84)
     over = 0
     for step in range(30):
-        before, scores = observations, [play.score for play in env.plays]
+        before, scores = observations, [episode.score for episode in env.episodes]
         observations, rewards, dones, infos = env.step(np.random.default_rng(step).integers(3, size=3))
         for row in range(3):
             if not dones[row]:
                 assert np.array_equal(observations[row, :-1], before[row, 1:])
-                assert env.plays[row].score == scores[row] + rewards[row]
+                assert env.episodes[row].score == scores[row] + rewards[row]
                 continue
             over += 1
             assert np.array_equal(infos[row]["terminal_observation"][:-1], before[row, 1:])
             assert (observations[row] == observations[row, 0]).all()  # a new play, its first frame four times
     assert over > 8
     again = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
-    again.plays = env.plays  # as a run that goes on has them
+    again.episodes = env.episodes  # as a run that goes on has them
     assert not np.array_equal(again.reset(), games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1).reset())
     dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.presets")
     small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)

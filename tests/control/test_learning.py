@@ -18,10 +18,10 @@ from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.play import Scores, play_games
+from acvp.agents.play import Scores, play_episodes
 from acvp.agents.run import train_agent
 from acvp.agents.vec_env import GameVecEnv
-from acvp.control.informed import EmulatorSource, InformedExploration, ModelSource
+from acvp.control.informed import EmulatorLookahead, InformedExploration, ModelLookahead
 from acvp.control.learning import ImaginedVecEnv, imagined_games, informed_strategy
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
@@ -105,13 +105,13 @@ def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predict
 
 def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, Any]] = []
-    real = ModelSource.see
+    real = ModelLookahead.see
 
-    def see(source: ModelSource, frames: Any, begins: Any) -> None:
+    def see(source: ModelLookahead, frames: Any, begins: Any) -> None:
         seen.append((frames.shape, frames.any()))
         real(source, frames, begins)
 
-    monkeypatch.setattr(ModelSource, "see", see)
+    monkeypatch.setattr(ModelLookahead, "see", see)
     assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color")) == 0
     assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
     assert all(anything for _, anything in seen)
@@ -139,11 +139,11 @@ def test_an_agent_learns_in_an_imagined_game_only(
     played: list[int] = []
 
     def play(*args: Any, **options: Any) -> Scores:
-        scores = play_games(*args, **options)
-        played.append(len(scores.plays))
-        return Scores(tuple(replace(each, score=-float(len(played))) for each in scores.plays))  # worse and worse
+        scores = play_episodes(*args, **options)
+        played.append(len(scores.episodes))
+        return Scores(tuple(replace(each, score=-float(len(played))) for each in scores.episodes))  # worse and worse
 
-    monkeypatch.setattr(trainer, "play_games", play)
+    monkeypatch.setattr(trainer, "play_episodes", play)
     steps: list[int] = []
     learned_in = ImaginedVecEnv._advance
 
@@ -170,8 +170,8 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
     lengths: dict[str, list[int]] = {"imagined": [], "real": []}
 
     def play(*args: Any, **options: Any) -> Scores:
-        scores = play_games(*args, **options)
-        lengths["real"] += [len(each.actions) for each in scores.plays]
+        scores = play_episodes(*args, **options)
+        lengths["real"] += [len(each.actions) for each in scores.episodes]
         return scores
 
     make = session._begin
@@ -180,7 +180,7 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
         lengths["imagined"].append(env._imagined.max_steps)
         make(config, run, settings, env, weights)
 
-    monkeypatch.setattr(trainer, "play_games", play)
+    monkeypatch.setattr(trainer, "play_episodes", play)
     monkeypatch.setattr(session, "_begin", begin)
     assert imagine(tmp_path / "run", trail, max_steps=5) == 0
     assert lengths["imagined"] == [5]
@@ -193,7 +193,7 @@ def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     assert make is not None
     env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
     strategy = make(env)
-    assert isinstance(strategy.source, EmulatorSource)
+    assert isinstance(strategy.source, EmulatorLookahead)
     assert (strategy.config.delta, strategy.config.memory, strategy.source.look_ahead) == (7, 20, 3)
     env.close()
     with pytest.raises(UserError, match="--look-ahead 0: at least 1"):

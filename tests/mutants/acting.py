@@ -29,8 +29,8 @@ ACTING = (
     Mutant(
         "a lost life always ends the return",
         "agents/replay.py",
-        "(TERMINAL, LIFE_LOST) if self.life_ends else (TERMINAL,)",
-        "(TERMINAL, LIFE_LOST)",
+        "(TERMINATED, LIFE_LOST) if self.life_ends else (TERMINATED,)",
+        "(TERMINATED, LIFE_LOST)",
         "agents/test_replay.py::test_every_transition_is_the_one_a_plain_replay_keeps",
     ),
     Mutant(
@@ -50,22 +50,22 @@ ACTING = (
     Mutant(
         "scores are sums of clipped rewards",
         "agents/vec_env.py",
-        "play.score += moment.reward",
-        "play.score += float(np.sign(moment.reward))",
+        "episode.score += result.reward",
+        "episode.score += float(np.sign(result.reward))",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
         "an agent learns from rewards that are not clipped",
         "agents/vec_env.py",
-        "np.sign([moment.reward for moment in moments]).astype(np.float32)",
-        "np.array([moment.reward for moment in moments], np.float32)",
+        "np.sign([result.reward for result in results]).astype(np.float32)",
+        "np.array([result.reward for result in results], np.float32)",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
         "an extra life counts as a lost one",
         "agents/vec_env.py",
-        "moment.lives < play.lives",
-        "moment.lives != play.lives",
+        "result.lives < episode.lives",
+        "result.lives != episode.lives",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
@@ -84,10 +84,10 @@ ACTING = (
     ),
     Mutant(
         "real frames come a step late",
-        "control/predicted_play.py",
-        "self._depth == self.reground_every",
-        "self._depth > self.reground_every",
-        "control/test_predicted_play.py::test_the_agent_sees_predictions_and_they_are_grounded_every_n_decisions",
+        "control/run.py",
+        "batch.predicted == self.horizon",
+        "batch.predicted > self.horizon",
+        "control/test_predicted_observations.py::test_the_agent_sees_predictions_that_are_resynced_every_n_steps",
     ),
     Mutant(
         "a negative reward counts as the first reward",
@@ -182,7 +182,7 @@ ACTING = (
     ),
     Mutant(
         "references of other episodes are taken",
-        "agents/play.py",
+        "agents/references.py",
         ' if body["settings"] == settings else None',
         "",
         "agents/test_references.py::test_references_of_other_episodes_are_not_taken",
@@ -190,8 +190,8 @@ ACTING = (
     Mutant(
         "a continued evaluation plays the first episodes again",
         "agents/play.py",
-        "iter(range(first, first + plays))",
-        "iter(range(plays))",
+        "iter(range(first, first + episodes))",
+        "iter(range(episodes))",
         "agents/test_play.py::test_plays_that_begin_later_are_the_later_ones",
     ),
     Mutant(
@@ -203,10 +203,17 @@ ACTING = (
     ),
     Mutant(
         "after an episode ends, frames of the others are mixed up",
-        "control/predicted_play.py",
-        "            seen.keep(going)\n",
-        "            seen.keep(np.arange(len(going)))\n",
-        "control/test_predicted_play.py::test_an_agent_sees_the_frames_of_one_play_at_a_time",
+        "agents/play.py",
+        "self._stack.frames[list(self.running)]",
+        "self._stack.frames[: len(self.running)]",
+        "control/test_predicted_observations.py::test_an_agent_sees_the_frames_of_one_episode_at_a_time",
+    ),
+    Mutant(
+        "an episode that begins later resyncs with the frames of another",
+        "control/run.py",
+        "rows = np.array([places[slot] for slot in batch.slots.tolist()])",
+        "rows = np.arange(len(batch.slots))",
+        "control/test_predicted_observations.py::test_perfect_predictions_when_episodes_begin_while_others_run",
     ),
     Mutant(
         "one action more than there are steps between frames",

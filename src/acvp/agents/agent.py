@@ -21,10 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.agents.network import SIDE, STACK, NetworkConfig, ValueNetwork
-from acvp.agents.observations import Stacks
+from acvp.agents.observations import FrameStack, agent_view
 from acvp.artifacts import ArtifactError, Kind, from_files, make_card, read_folder, to_files, write_folder
 from acvp.data.policies import Player, Policy, load_policy
-from acvp.data.views import GRAY_84
 from acvp.errors import UserError
 
 VIEW = "gray84"
@@ -64,6 +63,15 @@ class AgentAbout:
 
 
 KIND = Kind("an agent", format="acvp-agent-1", network="network")
+
+
+def check_actions(about: AgentAbout, action_meanings: tuple[str, ...], game: str) -> None:
+    """Refuse a game with other actions than the agent learned."""
+    if tuple(action_meanings) != about.action_meanings:
+        raise AgentError(
+            f"the agent of {about.env_id} has the actions {' '.join(about.action_meanings)}, {game} has "
+            f"{' '.join(action_meanings)}: choose an agent of this game, or train one with acvp agent train"
+        )
 
 
 def agent_files(network: ValueNetwork, about: AgentAbout, *, half: bool = False) -> dict[str, bytes]:
@@ -151,11 +159,7 @@ class Agent:
 
     def check_actions(self, action_meanings: tuple[str, ...], game: str) -> None:
         """Refuse a game with other actions than the agent learned."""
-        if tuple(action_meanings) != self.about.action_meanings:
-            raise AgentError(
-                f"the agent of {self.about.env_id} has the actions {' '.join(self.about.action_meanings)}, {game} has "
-                f"{' '.join(action_meanings)}: choose an agent of this game, or train one with acvp agent train"
-            )
+        check_actions(self.about, action_meanings, game)
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Write the agent: weights, configuration, card; `half` rounds the weights on disk to 16 bits."""
@@ -207,18 +211,18 @@ def agent_policy(agent: Agent) -> Policy:
 
     def policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
         agent.check_actions(action_meanings, "this game")
-        stacks = Stacks(1)
+        stack = FrameStack(1, STACK)
         begun = False
 
         def play(frame: NDArray[np.uint8]) -> int:
             nonlocal begun
-            seen = GRAY_84.apply(frame, None)[..., 0]
+            newest = agent_view(frame[None])
             if begun:
-                stacks.push(0, seen)
+                stack.add(newest)
             else:
-                stacks.begin(0, seen)
+                stack.begin(newest[:, None])
             begun = True
-            return int(agent.act(stacks.frames)[0])
+            return int(agent.act(stack.frames)[0])
 
         return play
 

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from acvp.agents.agent import Agent, AgentAbout, AgentError
 from acvp.agents.exploration import Exploration, RandomExploration
-from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_torso
+from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_features
 from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
-from acvp.agents.vec_env import PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv
 from acvp.envs import make_game
 from acvp.seeding import derived_seed
 
@@ -39,12 +39,12 @@ class DivergedError(Exception):
     """The loss stopped being a number; what was saved before is untouched."""
 
 
-class Torso(BaseFeaturesExtractor):
+class FeaturesExtractor(BaseFeaturesExtractor):
     """The layers below the values, as Stable-Baselines3 wants them: frames (B, 4, 84, 84) from 0 to 1."""
 
     def __init__(self, observation_space: spaces.Space[Any], config: NetworkConfig) -> None:
         super().__init__(observation_space, config.hidden)
-        self.layers = make_torso(config)
+        self.layers = make_features(config)
 
     def forward(self, observations: Tensor) -> Tensor:
         features: Tensor = self.layers(observations)
@@ -59,7 +59,7 @@ class AcvpDqn(DQN):
     def __init__(
         self,
         settings: DqnConfig,
-        env: PlayVecEnv,
+        env: AgentVecEnv,
         *,
         seed: int,
         exploration: Exploration | None = None,
@@ -94,7 +94,7 @@ class AcvpDqn(DQN):
             },
             policy_kwargs={
                 "net_arch": [],
-                "features_extractor_class": Torso,
+                "features_extractor_class": FeaturesExtractor,
                 "features_extractor_kwargs": {"config": settings.network},
                 "optimizer_class": optimizer,
                 "optimizer_kwargs": options,
@@ -147,7 +147,7 @@ class AcvpDqn(DQN):
         """Return a copy of the value network that needs no Stable-Baselines3."""
         copy = ValueNetwork(self.settings.network, int(self.action_space.n))  # type: ignore[attr-defined]
         torso = self.q_net.features_extractor
-        assert isinstance(torso, Torso)
+        assert isinstance(torso, FeaturesExtractor)
         copy.torso.load_state_dict(torso.layers.state_dict())
         copy.head.load_state_dict(self.q_net.q_net[0].state_dict())
         return copy

@@ -23,7 +23,8 @@ from stable_baselines3.common.logger import KVWriter
 from torch.utils.tensorboard import SummaryWriter
 
 from acvp.agents.agent import AgentAbout
-from acvp.agents.play import References, Scores, constant_label
+from acvp.agents.play import Scores
+from acvp.agents.references import References, constant_label
 from acvp.console import PlainColumn, visible
 from acvp.durable import write_atomic
 from acvp.runs import RunFolder, clock, provenance
@@ -56,7 +57,7 @@ class AgentLog(KVWriter):
                 "epsilon": epsilon,
                 "mean": scores.mean,
                 "standard_error": scores.standard_error,
-                "scores": [play.score for play in scores.plays],
+                "scores": scores.scores,
             }
         )
         self._board.add_scalar("evaluation/score", scores.mean, step)

@@ -67,7 +67,7 @@ NATURE = NetworkConfig(channels=(32, 64, 64), kernels=(8, 4, 3), strides=(4, 2, 
 """Mnih et al., 2015, and Stable-Baselines3's CnnPolicy."""
 
 
-def make_torso(config: NetworkConfig) -> nn.Sequential:
+def make_features(config: NetworkConfig) -> nn.Sequential:
     """Return everything below the values: (B, S, 84, 84) floats from 0 to 1 → (B, hidden)."""
     layers: list[nn.Module] = []
     before = STACK
@@ -83,7 +83,7 @@ class ValueNetwork(nn.Module):
     def __init__(self, config: NetworkConfig, actions: int) -> None:
         super().__init__()
         self.config, self.actions = config, actions
-        self.torso = make_torso(config)
+        self.torso = make_features(config)
         self.head = nn.Linear(config.hidden, actions)
 
     def forward(self, frames: Tensor) -> Tensor:

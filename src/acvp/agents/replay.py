@@ -32,7 +32,7 @@ from acvp.errors import UserError
 from acvp.seeding import generator
 
 Array = NDArray[Any]
-GOES_ON, TERMINAL, LIFE_LOST, CUT_OFF = range(4)
+CONTINUES, TERMINATED, LIFE_LOST, TRUNCATED = range(4)
 """How a transition ended: not at all; with the game; with a life, while the frames go on; by a time limit."""
 
 MOST_TRIES = 1000
@@ -119,7 +119,7 @@ class FrameReplay(ReplayBuffer):
         if self.added:
             last = (self.added - 1) % self.buffer_size
             going_on = ~self._over(self.added - 1)
-            self.ends[last, going_on] = CUT_OFF
+            self.ends[last, going_on] = TRUNCATED
             self.begins[self.added % self.buffer_size] = True
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
@@ -137,7 +137,7 @@ class FrameReplay(ReplayBuffer):
         for _ in range(MOST_TRIES):
             time = rng.integers(self.added - self.size(), self.added, count)
             game = rng.integers(self.n_envs, size=count)
-            kept = self.ends[time % self.buffer_size, game] != CUT_OFF
+            kept = self.ends[time % self.buffer_size, game] != TRUNCATED
             times, games = np.append(times, time[kept]), np.append(games, game[kept])
             if len(times) >= count:
                 return times[:count], games[:count]
@@ -150,7 +150,7 @@ class FrameReplay(ReplayBuffer):
         length = np.zeros(len(times), np.int64)
         for step in range(self.steps):
             slots = (times + step) % self.buffer_size
-            going = going & (times + step < self.added) & (self.ends[slots, games] != CUT_OFF)
+            going = going & (times + step < self.added) & (self.ends[slots, games] != TRUNCATED)
             rewards += np.where(going, self.discount**step * self.rewards[slots, games], 0).astype(np.float32)
             length += going
             stops = going & self._stops(self.ends[slots, games])
@@ -177,16 +177,16 @@ class FrameReplay(ReplayBuffer):
 
     def _over(self, time: int) -> NDArray[np.bool_]:
         """Return which games (E,) began anew after the transition at a time."""
-        return np.isin(self.ends[time % self.buffer_size], (TERMINAL, CUT_OFF))
+        return np.isin(self.ends[time % self.buffer_size], (TERMINATED, TRUNCATED))
 
     def _stops(self, ends: Array) -> NDArray[np.bool_]:
         """Return after which of the transitions nothing is to be expected."""
-        return np.isin(ends, (TERMINAL, LIFE_LOST) if self.life_ends else (TERMINAL,))
+        return np.isin(ends, (TERMINATED, LIFE_LOST) if self.life_ends else (TERMINATED,))
 
     def _end(self, over: bool, info: dict[str, Any]) -> int:
         if over:
-            return CUT_OFF if info.get("TimeLimit.truncated", False) else TERMINAL
-        return LIFE_LOST if info.get("life_lost", False) else GOES_ON
+            return TRUNCATED if info.get("TimeLimit.truncated", False) else TERMINATED
+        return LIFE_LOST if info.get("life_lost", False) else CONTINUES
 
 
 SMALL = ("actions", "rewards", "ends", "begins")

@@ -16,19 +16,19 @@ from acvp.agents.dqn import AcvpDqn, DivergedError
 from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
 from acvp.agents.log import AgentLog, Display, write_curve
 from acvp.agents.network import SIDE
-from acvp.agents.play import (
+from acvp.agents.presets import DqnConfig, make_dqn_config
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
-    described,
+    describe_references,
     evaluation_seed,
-    keep_references,
-    kept_references,
     play_references,
+    read_references,
+    write_references,
 )
-from acvp.agents.presets import DqnConfig, make_dqn_config
 from acvp.agents.state import Position, kept_agent, restore
 from acvp.agents.trainer import AgentTrainer
-from acvp.agents.vec_env import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv
 from acvp.artifacts import write_folder
 from acvp.checkpoint import forget_after, newest_good
 from acvp.console import err
@@ -42,9 +42,9 @@ EXIT_DONE, EXIT_DIVERGED = 0, 1
 AT_ONCE = 8
 """Plays of the learning curve at the same time."""
 
-MakeExploration = Callable[[PlayVecEnv], Exploration]
+MakeExploration = Callable[[AgentVecEnv], Exploration]
 """Makes a strategy for the games that are going to be played."""
-MakeGames = Callable[[int], PlayVecEnv]
+MakeGames = Callable[[int], AgentVecEnv]
 """Makes so many games to learn in."""
 
 
@@ -115,8 +115,8 @@ def _references(trainer: AgentTrainer) -> References:
     """
     settings, run, stop = trainer.settings, trainer.run, trainer.stop
     seed = evaluation_seed(trainer.options.seed, settings.evaluations)
-    options: dict[str, Any] = {"plays": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
-    if (known := kept_references(run.path, options)) is not None:
+    options: dict[str, Any] = {"episodes": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
+    if (known := read_references(run.path, options)) is not None:
         return known
 
     def look_after(done: int, total: int) -> None:
@@ -125,8 +125,8 @@ def _references(trainer: AgentTrainer) -> References:
 
     look_after(0, 0)
     references = play_references(trainer.games, **options, progress=look_after)
-    keep_references(run.path, options, references)
-    trainer.display.say(f"in the episodes of the last score: {described(references)}")
+    write_references(run.path, options, references)
+    trainer.display.say(f"in the episodes of the last score: {describe_references(references)}")
     return references
 
 
@@ -159,7 +159,7 @@ def _announce(trainer: AgentTrainer) -> None:
 @contextmanager
 def _games(
     config: AgentTrainConfig, settings: DqnConfig, make_games: MakeGames | None
-) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
+) -> Iterator[tuple[AgentVecEnv, list[Game]]]:
     """Open the games to learn in, and those of the learning curve."""
     if (config.imagined is None) != (make_games is None):
         raise UserError("train_agent needs make_games for --imagined, and takes it for nothing else")
@@ -173,7 +173,7 @@ def _games(
         first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
         judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
-        env: PlayVecEnv
+        env: AgentVecEnv
         if make_games is not None:
             env = make_games(settings.games)
             if (env.env_id, env.action_meanings) != (first.env_id, tuple(first.action_meanings)):
@@ -195,7 +195,9 @@ def _built_in(settings: DqnConfig, seed: int) -> MakeExploration:
     raise UserError(f"train_agent needs make_exploration for the strategy {settings.exploration}")
 
 
-def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: PlayVecEnv, weights: str | None) -> None:
+def _begin(
+    config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: AgentVecEnv, weights: str | None
+) -> None:
     """Start the run's folder, or refuse one that was started otherwise."""
     wanted: dict[str, Any] = {
         "env_id": env.env_id,
@@ -218,7 +220,7 @@ def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: P
     run.note_start()
 
 
-def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> Position:
+def _restored(run: RunFolder, dqn: AcvpDqn, env: AgentVecEnv, display: Display) -> Position:
     """Return where the run is, with the DQN and its games put there."""
     checkpoint = newest_good(run.checkpoints, display.say)
     if checkpoint is None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
-from acvp.agents.vec_env import GameVecEnv, PlayState, PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
 from acvp.durable import read_file
 
@@ -51,13 +51,13 @@ class Position:
     """Scores (r) and decisions (l) of the last plays."""
 
 
-def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, agent: Path, *, replay: bool) -> dict[str, bytes]:
+def to_files(dqn: AcvpDqn, env: AgentVecEnv, position: Position, agent: Path, *, replay: bool) -> dict[str, bytes]:
     """Return the files of a checkpoint; `agent` is the folder of the best agent so far."""
     position.finished = [{"r": float(one["r"]), "l": int(one["l"])} for one in dqn.ep_info_buffer or ()]
     state = {
         "position": asdict(position),
         "counters": {name: getattr(dqn, name) for name in COUNTERS},
-        "plays": [asdict(play) for play in env.plays],
+        "plays": [asdict(play) for play in env.episodes],
     }
     tensors = _prefixed("policy", dqn.policy.state_dict())
     tensors |= _prefixed("moments", optimizer_tensors(dqn.policy.optimizer))
@@ -66,7 +66,7 @@ def to_files(dqn: AcvpDqn, env: PlayVecEnv, position: Position, agent: Path, *, 
         arrays |= _prefixed("exploration", dqn.exploration.state())
     if isinstance(env, GameVecEnv) and env.can_save:
         arrays |= {f"games.{number}": np.frombuffer(moment, np.uint8) for number, moment in enumerate(env.save())}
-        arrays["stacks.frames"] = env.stacks.frames
+        arrays["stacks.frames"] = env.stack.frames
     files = {STATE_NAME: json.dumps(state, indent=1).encode(), TENSORS_NAME: to_bytes(tensors | _tensors(arrays))}
     files |= {f"{AGENT_PREFIX}{path.name}": _read(path, agent.parent) for path in agent.glob("[!.]*")}
     return files | ({REPLAY_NAME: to_bytes(_tensors(replay_arrays(dqn.replay_buffer)))} if replay else {})
@@ -85,7 +85,7 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
     return {name.removeprefix(AGENT_PREFIX): data for name, data in files if name.startswith(AGENT_PREFIX)}
 
 
-def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> Position:
+def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> Position:
     """Put a new DQN and its games where the checkpoint has them; what it lacks begins anew."""
     try:
         state = json.loads(checkpoint.files[STATE_NAME])
@@ -96,7 +96,7 @@ def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: PlayVecEnv) -> Position:
         restore_optimizer(dqn.policy.optimizer, _part(tensors, "moments"))
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
-        _restore_games(dqn, env, tensors, [PlayState(**play) for play in state["plays"]])
+        _restore_games(dqn, env, tensors, [EpisodeState(**play) for play in state["plays"]])
         position = Position(**state["position"])
     except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of this run ({str(error)[:200]})") from error
@@ -119,14 +119,14 @@ def _restore_replay(dqn: AcvpDqn, checkpoint: Checkpoint) -> None:
         dqn.learning_starts = dqn.num_timesteps + dqn.settings.learning_starts
 
 
-def _restore_games(dqn: AcvpDqn, env: PlayVecEnv, tensors: dict[str, Tensor], plays: list[PlayState]) -> None:
+def _restore_games(dqn: AcvpDqn, env: AgentVecEnv, tensors: dict[str, Tensor], plays: list[EpisodeState]) -> None:
     """Put the games where they were; those that cannot be saved begin their next plays."""
     if isinstance(env, GameVecEnv) and (moments := _part(tensors, "games")):
         saved = [moments[str(number)].numpy().tobytes() for number in range(len(moments))]
         env.restore(saved, plays, tensors["stacks.frames"].numpy())
-        dqn._last_obs = env.stacks.frames.copy()
+        dqn._last_obs = env.stack.frames.copy()
     else:
-        env.plays = plays
+        env.episodes = plays
         dqn.replay_buffer.cut()
 
 

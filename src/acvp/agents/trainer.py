@@ -17,9 +17,10 @@ from acvp.agents.agent import OF_A_RUN, Agent, AgentAbout
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.log import AgentLog, Display
-from acvp.agents.play import evaluation_seed, play_games
+from acvp.agents.play import play_episodes
+from acvp.agents.references import evaluation_seed
 from acvp.agents.state import Position, to_files
-from acvp.agents.vec_env import PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv
 from acvp.checkpoint import prune, save_checkpoint
 from acvp.envs import Game
 from acvp.exits import StoppedError, StopRequest
@@ -53,7 +54,7 @@ class AgentTrainer:
     def __init__(
         self,
         dqn: AcvpDqn,
-        env: PlayVecEnv,
+        env: AgentVecEnv,
         *,
         options: AgentTrainConfig,
         games: Sequence[Game],
@@ -132,10 +133,10 @@ class AgentTrainer:
         """
         settings, position, dqn = self.settings, self.position, self.dqn
         agent = Agent(dqn.network(), self.about())
-        scores = play_games(
+        scores = play_episodes(
             agent,
             self.games,
-            plays=settings.evaluate_plays,
+            episodes=settings.evaluate_plays,
             epsilon=settings.evaluate_epsilon,
             seed=evaluation_seed(self.options.seed, position.evaluations),
         )

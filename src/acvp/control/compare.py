@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from acvp.agents.config import AgentCompareConfig
-from acvp.agents.play import (
+from acvp.agents.play import format_mean, mean_and_error
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
-    averaged,
-    described,
+    describe_references,
     evaluation_seed,
-    kept_references,
     play_references,
-    pooled,
-    with_error,
+    pool_references,
+    read_references,
 )
 from acvp.console import Stage
 from acvp.control.figures import learning_figure
@@ -43,7 +42,7 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
         refuse_others(first[0] if first else run, run)
         first.append(run)
     body = {
-        "what": "mean score while agents learned: over seeds, each the mean of some plays; ± standard error over seeds",
+        "what": "score while agents learned: mean over seeds, each a mean over episodes; ± standard error over seeds",
         "game": runs[0]["settings"]["env_id"],
         "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
     }
@@ -66,15 +65,15 @@ def references_of(
         found = [_references(path, run, ledger, stage) for path, run in zip(config.runs, runs, strict=True)]
     except UserError as error:
         return {"note": f"no references: {error}"}
-    return {"references": pooled(found)}
+    return {"references": pool_references(found)}
 
 
 def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: Stage) -> References:
     """Return the references in a run's folder, or play them."""
     last, settings = run["points"][-1], run["settings"]
     seed = evaluation_seed(run["seed"], len(run["points"]) - 1)
-    options: dict[str, Any] = {"plays": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
-    if (known := kept_references(path, options)) is not None:
+    options: dict[str, Any] = {"episodes": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
+    if (known := read_references(path, options)) is not None:
         return known
     of_its_own = None if settings.get("imagined") else settings.get("max_steps")
     with make_game(settings["env_id"], max_steps=of_its_own) as game:
@@ -144,7 +143,7 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
     found = []
     for i, step in enumerate(steps[0]):
-        found.append({"step": step} | averaged([run["points"][i]["mean"] for run in runs]))
+        found.append({"step": step} | mean_and_error([run["points"][i]["mean"] for run in runs]))
     return found
 
 
@@ -154,8 +153,8 @@ def comparison_lines(body: Mapping[str, Any]) -> list[str]:
     for name, found in body["strategies"].items():
         last = found["curve"][-1]
         seeds = ", ".join(str(run["seed"]) for run in found["runs"])
-        score = with_error(last["mean"], last["standard_error"])
+        score = format_mean(last["mean"], last["standard_error"])
         lines.append(f"{name}: {score} after {last['step']:,} decisions (seed {seeds})")
     if "references" in body:
-        lines.append(f"in the same episodes: {described(body['references'])}")
+        lines.append(f"in the same episodes: {describe_references(body['references'])}")
     return [*lines, *([f"note: {body['note']}"] if "note" in body else [])]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.agents.observations import Pixels
-from acvp.agents.play import FIRST_REWARD, standard_errors
+from acvp.agents.play import standard_errors
+from acvp.agents.references import FIRST_REWARD
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
@@ -35,7 +36,7 @@ ONLY = np.zeros(1, np.int64)
 """The row of the only play."""
 
 
-class Explorer(Protocol):
+class Strategy(Protocol):
     """A way of exploring, such as InformedExploration."""
 
     def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
@@ -45,7 +46,7 @@ class Explorer(Protocol):
         """Return the next action (1,)."""
 
 
-class RandomExplorer:
+class RandomStrategy:
     """Every action alike."""
 
     def __init__(self, actions: int, *, seed: int) -> None:
@@ -59,7 +60,7 @@ class RandomExplorer:
         return self._rng.integers(self.actions, size=len(rows))
 
 
-class HeldExplorer:
+class ConstantStrategy:
     """One action throughout."""
 
     def __init__(self, action: int) -> None:
@@ -74,7 +75,7 @@ class HeldExplorer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
+class Limits:
     """How long an exploration goes on."""
 
     max_decisions: int
@@ -86,7 +87,7 @@ class Route:
 
 
 @dataclass
-class Expedition:
+class ExplorationRun:
     """What came of an exploration."""
 
     first_reward: int | None = None
@@ -96,10 +97,10 @@ class Expedition:
     """(row, column) of the controlled object after each decision, as long as it is followed; None: not known."""
 
 
-class Wanderer:
+class EnvLoop:
     """A game that is explored across the ends of its episodes."""
 
-    def __init__(self, game: Game, explorer: Explorer, seed: int) -> None:
+    def __init__(self, game: Game, explorer: Strategy, seed: int) -> None:
         self.game, self.explorer, self.seed = game, explorer, seed
         self._episodes = 0
         self._begin()
@@ -122,14 +123,14 @@ class Wanderer:
 
 def explore(
     game: Game,
-    explorer: Explorer,
-    route: Route,
+    explorer: Strategy,
+    route: Limits,
     *,
     seed: int,
     progress: Callable[[int], None] = lambda decision: None,
-) -> Expedition:
+) -> ExplorationRun:
     """Explore a game from its start, at every decision (ε = 1)."""
-    wanderer, found = Wanderer(game, explorer, seed), Expedition()
+    wanderer, found = EnvLoop(game, explorer, seed), ExplorationRun()
     for _ in range(generator("noops", seed).integers(route.noops + 1)):
         wanderer.step(0)
     while not _finished(found, route):
@@ -143,7 +144,7 @@ def explore(
     return found
 
 
-def _finished(found: Expedition, route: Route) -> bool:
+def _finished(found: ExplorationRun, route: Limits) -> bool:
     waiting = found.first_reward is None and found.decisions < route.max_decisions
     return not waiting and found.decisions >= route.map_decisions
 
@@ -164,11 +165,11 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
         if config.run is not None and predictor is not None:
             require_fit(str(config.run), predictor, game)
         for source in config.chosen_sources:
-            make_explorer(source, game, predictor, config)  # refuses early what cannot be done
+            make_strategy(source, game, predictor, config)  # refuses early what cannot be done
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
         ledger = ResultCache(config.out / PARTS_NAME)
-        survey = Survey(config, game, predictor, ledger, stage)
+        survey = Experiment(config, game, predictor, ledger, stage)
         found = {source: survey.of(source) for source in config.chosen_sources}
         body = _described(config, game, found)
         if survey.constant:
@@ -179,7 +180,7 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
     return body
 
 
-def make_explorer(
+def make_strategy(
     source: SourceName,
     game: Game,
     predictor: Predictor | None,
@@ -187,13 +188,13 @@ def make_explorer(
     *,
     seed: int = 0,
     action: int = 0,
-) -> Explorer:
+) -> Strategy:
     """Return a way of exploring a game; `action` is the one that the source `constant` holds."""
     kernel = config.kernel(game.env_id)
     if source == "constant":
-        return HeldExplorer(action)
+        return ConstantStrategy(action)
     if source == "random":
-        return RandomExplorer(len(game.action_meanings), seed=seed)
+        return RandomStrategy(len(game.action_meanings), seed=seed)
     if source == "informed-emulator":
         return informed_by_emulator([game], kernel, seed=seed, look_ahead=config.look_ahead)
     if predictor is None:
@@ -201,7 +202,7 @@ def make_explorer(
     return informed_by_model(predictor, kernel, seed=seed, look_ahead=config.look_ahead)
 
 
-class Survey:
+class Experiment:
     """Explores seed by seed, or finds what an earlier command has explored."""
 
     def __init__(
@@ -211,7 +212,7 @@ class Survey:
         self.constant: dict[str, Any] = {}
         """The best action to hold, and what holding each came to, once the source `constant` is explored."""
         self._weights = None if predictor is None else fingerprint(predictor)
-        self._route = Route(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
+        self._route = Limits(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
 
     def of(self, source: SourceName) -> list[dict[str, Any]]:
         """Return all explorations of a source."""
@@ -237,7 +238,7 @@ class Survey:
         self.constant = {"action": meanings[best], "actions_held_for": limit, "actions": actions}
         return best
 
-    def _expedition(self, source: SourceName, number: int, route: Route, action: int | None) -> dict[str, Any]:
+    def _expedition(self, source: SourceName, number: int, route: Limits, action: int | None) -> dict[str, Any]:
         seed, held = self.config.seed + number, {} if action is None else {"action": action}
         settings = self._settings(source, route) | {"seed": seed} | held
         label = source if action is None else f"constant {self.game.action_meanings[action]}"
@@ -245,12 +246,12 @@ class Survey:
         def measure() -> dict[str, Any]:
             show = self.stage(f"{label}, seed {seed}")
             total = max(route.max_decisions, route.map_decisions)
-            explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed, **held)
+            explorer = make_strategy(source, self.game, self.predictor, self.config, seed=seed, **held)
             return asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
 
         return self.ledger.part(settings, measure)
 
-    def _settings(self, source: SourceName, route: Route) -> dict[str, Any]:
+    def _settings(self, source: SourceName, route: Limits) -> dict[str, Any]:
         settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}
         settings |= asdict(route)
         if source.startswith("informed"):

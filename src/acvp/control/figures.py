@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.play import constant_label
+from acvp.agents.references import constant_label
 from acvp.figures import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 SOURCE_COLORS = {
@@ -48,7 +48,7 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     style(axes, colors)
     legend_below(axes, colors)
     text = (
-        f"Mean score of agent {body['agent']} in {body['game']} over {body['plays']} plays with its standard error, "
+        f"Mean score of agent {body['agent']} in {body['game']}, {body['episodes']} episodes, with its standard error, "
         f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
         f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
         "random: random actions."
@@ -94,9 +94,9 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     style(axes, colors)
     legend_below(axes, colors)
-    plays = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
+    episodes = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
     text = (
-        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {plays} plays at each point; thick: "
+        f"DQN in {body['game']}, by exploration strategy. Thin: a seed, mean of {episodes} episodes a point; thick: "
         "mean over seeds with its standard error."
     )
     if references:

@@ -24,7 +24,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from acvp.agents.observations import AGENT_SIZE, FrameHistory, Pixels, agent_view
+from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, agent_view
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
@@ -141,7 +141,7 @@ EnvStep = tuple[Pixels, float, bool, bool, dict[str, Any]]
 VectorStep = tuple[Pixels, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class ImaginedPlays:
+class ImaginedEpisodes:
     """What both envs share: the plays, what is seen of them, and how long they last."""
 
     def __init__(
@@ -164,7 +164,7 @@ class ImaginedPlays:
         self.max_steps = max_steps
         self.frames = np.zeros((plays, *self.imagination.subject.predictor.config.frame), np.uint8)
         """The newest frame of every play, (B, H, W, C)."""
-        self._stack = FrameHistory(plays, STACK, AGENT_SIZE) if observation == "agent" else None
+        self._stack = FrameStack(plays, STACK, AGENT_SIZE) if observation == "agent" else None
         self._elapsed = np.zeros(plays, np.int64)
 
     @property
@@ -227,7 +227,7 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         (4, 84, 84); an episode is truncated after ``max_steps`` decisions.
         """
         options: dict[str, Any] = {"observation": observation, "max_steps": max_steps, "device": device}
-        self._plays = ImaginedPlays(predictor, store, plays=1, **options)
+        self._plays = ImaginedEpisodes(predictor, store, plays=1, **options)
         self.render_mode = render_mode
         self.observation_space = self._plays.observation_space
         self.action_space = spaces.Discrete(len(self._plays.meanings))
@@ -275,7 +275,7 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
     ) -> None:
         """Take what ImaginedEnv takes."""
         options: dict[str, Any] = {"observation": observation, "max_steps": max_steps, "device": device}
-        self._plays = ImaginedPlays(predictor, store, plays=num_envs, **options)
+        self._plays = ImaginedEpisodes(predictor, store, plays=num_envs, **options)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = self._plays.observation_space
         self.single_action_space = spaces.Discrete(len(self._plays.meanings))

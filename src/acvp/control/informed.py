@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.agents.observations import FrameHistory, Pixels, agent_view, predictor_view
+from acvp.agents.observations import FrameStack, Pixels, agent_view, predictor_view
 from acvp.control.kernel import KernelConfig, TrajectoryMemory, least_visited, total
 from acvp.envs import Game
 from acvp.errors import UserError
@@ -34,7 +34,7 @@ from acvp.seeding import generator
 Rows = NDArray[np.int64]
 
 
-class FutureSource(Protocol):
+class Lookahead(Protocol):
     """Knows, or thinks to know, where every action leads."""
 
     def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
@@ -56,19 +56,19 @@ def require_look_ahead(look_ahead: int) -> None:
         raise UserError(f"--look-ahead {look_ahead}: at least 1 decision")
 
 
-class ModelSource:
+class ModelLookahead:
     """Asks a predictor: informed-model."""
 
     def __init__(self, predictor: Predictor, *, look_ahead: int = 1) -> None:
         require_look_ahead(look_ahead)
         self.predictor, self.look_ahead = predictor, look_ahead
-        self._history: FrameHistory | None = None
+        self._history: FrameStack | None = None
 
     def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
         """Keep as many of the last frames as the predictor needs."""
         seen = predictor_view(self.predictor, frames)
         if self._history is None:
-            self._history = FrameHistory(len(seen), self.predictor.context, seen.shape[1:])
+            self._history = FrameStack(len(seen), self.predictor.context, seen.shape[1:])
             self._history.begin(seen[:, None])
             return
         self._history.add(seen)
@@ -98,7 +98,7 @@ class ModelSource:
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on with the last frames of a state."""
         frames = state["history"].astype(np.uint8)
-        self._history = FrameHistory(len(frames), frames.shape[1], frames.shape[2:])
+        self._history = FrameStack(len(frames), frames.shape[1], frames.shape[2:])
         self._history.begin(frames)
 
     def _pixels(self, frames: Tensor) -> Pixels:
@@ -106,7 +106,7 @@ class ModelSource:
         return agent_view(self.predictor.normalizer.to_uint8(frames).numpy(force=True))
 
 
-class EmulatorSource:
+class EmulatorLookahead:
     """Tries every action in the game itself and takes it back: informed-emulator."""
 
     def __init__(self, games: Sequence[Game], *, look_ahead: int = 1) -> None:
@@ -152,7 +152,7 @@ class InformedExploration:
     """
 
     def __init__(
-        self, source: FutureSource, config: KernelConfig, *, seed: int, screens: Callable[[], Pixels] | None = None
+        self, source: Lookahead, config: KernelConfig, *, seed: int, screens: Callable[[], Pixels] | None = None
     ) -> None:
         """``screens`` gives what all games show now, (B, H, W, C), where the source needs more than an agent sees."""
         self.source, self.config, self.seed, self._screens = source, config, seed, screens
@@ -232,11 +232,11 @@ def informed_by_model(
     screens: Callable[[], Pixels] | None = None,
 ) -> InformedExploration:
     """Return exploration informed by a predictor; `choose` needs screens where it does not look at gray84 frames."""
-    return InformedExploration(ModelSource(predictor, look_ahead=look_ahead), config, seed=seed, screens=screens)
+    return InformedExploration(ModelLookahead(predictor, look_ahead=look_ahead), config, seed=seed, screens=screens)
 
 
 def informed_by_emulator(
     games: Sequence[Game], config: KernelConfig, *, seed: int, look_ahead: int = 1
 ) -> InformedExploration:
     """Return exploration informed by the games themselves, one for each play, which must be the ones played."""
-    return InformedExploration(EmulatorSource(games, look_ahead=look_ahead), config, seed=seed)
+    return InformedExploration(EmulatorLookahead(games, look_ahead=look_ahead), config, seed=seed)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.observations import Gray, Pixels, agent_view
-from acvp.agents.vec_env import GameVecEnv, Moment, PlayVecEnv
-from acvp.control.imagined_env import MAX_STEPS, ImaginedPlays
+from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
+from acvp.control.imagined_env import MAX_STEPS, ImaginedEpisodes
 from acvp.control.informed import InformedExploration, informed_by_emulator, informed_by_model
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.store import EpisodeStore
@@ -32,7 +32,7 @@ from acvp.seeding import generator
 NO_LIVES = -1
 
 
-class ImaginedVecEnv(PlayVecEnv):
+class ImaginedVecEnv(AgentVecEnv):
     """Games that are played in a predictor, in place of the real ones: observations (E, 4, 84, 84)."""
 
     can_save = False
@@ -48,7 +48,7 @@ class ImaginedVecEnv(PlayVecEnv):
         device: Device = "auto",
     ) -> None:
         """Take what `acvp/Imagined-v0` takes; where plays begin follows from the seed and the plays before."""
-        self._imagined = ImaginedPlays(
+        self._imagined = ImaginedEpisodes(
             predictor, store, plays=games, observation="frame", max_steps=max_steps, device=device
         )
         self._seed = seed
@@ -62,13 +62,13 @@ class ImaginedVecEnv(PlayVecEnv):
         self._imagined.begin(np.arange(self.num_envs), self._rng())
         return [(frame, NO_LIVES) for frame in self._seen()]
 
-    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+    def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         rewards, ends, cut_off = self._imagined.step(np.asarray(actions, np.int64))
         last, over = self._seen(), ends | cut_off
         self._imagined.begin(np.flatnonzero(over), self._rng())
         first = self._seen()
         return [
-            Moment(
+            StepResult(
                 last[game], float(rewards[game]), bool(ends[game]), bool(cut_off[game]), NO_LIVES,
                 first[game] if over[game] else None,
             )
@@ -77,14 +77,14 @@ class ImaginedVecEnv(PlayVecEnv):
 
     def _rng(self) -> np.random.Generator:
         """Return what draws the next places to begin from."""
-        return generator("imagined games", self._seed, sum(play.number + 1 for play in self.plays))
+        return generator("imagined games", self._seed, sum(episode.number + 1 for episode in self.episodes))
 
     def _seen(self) -> Pixels:
         """Return the newest frames as an agent sees them, (E, 84, 84), the caller's to keep."""
         return agent_view(self._imagined.frames).copy()
 
 
-MakeInformed = Callable[[PlayVecEnv], InformedExploration]
+MakeInformed = Callable[[AgentVecEnv], InformedExploration]
 
 
 def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | None:
@@ -112,7 +112,7 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
             "--emulator own"
         )
 
-    def make(env: PlayVecEnv) -> InformedExploration:
+    def make(env: AgentVecEnv) -> InformedExploration:
         screens = (lambda: env.screens) if in_color and isinstance(env, GameVecEnv) else None
         return informed_by_model(
             subject.predictor,
@@ -125,7 +125,7 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     return make
 
 
-def _kernel(config: AgentTrainConfig, env: PlayVecEnv) -> KernelConfig:
+def _kernel(config: AgentTrainConfig, env: AgentVecEnv) -> KernelConfig:
     """Return the paper's kernel for the game, with the threshold that is asked for."""
     kernel = paper_kernel(env.env_id)
     return kernel if config.delta is None else replace(kernel, delta=config.delta)
@@ -136,7 +136,7 @@ def _look_ahead(config: AgentTrainConfig) -> int:
 
 
 def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
-    def make(env: PlayVecEnv) -> InformedExploration:
+    def make(env: AgentVecEnv) -> InformedExploration:
         assert isinstance(env, GameVecEnv), "the config refuses informed-emulator with ALE's vector env"
         kernel, look_ahead = _kernel(config, env), _look_ahead(config)
         return informed_by_emulator(env.games, kernel, seed=config.seed, look_ahead=look_ahead)
