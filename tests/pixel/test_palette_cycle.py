@@ -20,7 +20,7 @@ def picture(color: tuple[int, int, int], left: int = 2) -> NDArray[np.uint8]:
     return frame
 
 
-def test_a_shape_that_flashes_tells_what_follows_what(tmp_path: Path) -> None:
+def test_a_shape_that_changes_its_color_shows_the_cycle(tmp_path: Path) -> None:
     store = recorded(tmp_path / "s", [picture((RED, GREEN, BLUE)[t % 3]) for t in range(20)])
     assert palette_cycle_of(store) == {RED: GREEN, GREEN: BLUE, BLUE: RED}
 

@@ -30,7 +30,7 @@ def test_every_color_of_a_palette_is_a_class_and_back(palette: set[tuple[int, in
     assert torch.equal(colors.classes(colors.pixels(classes)), classes)
 
 
-def test_an_unknown_color_is_told_and_taken_for_the_nearest() -> None:
+def test_an_unknown_color_gives_a_warning_and_becomes_the_nearest() -> None:
     colors = Colors(PALETTE, quantized=False)
     with pytest.warns(UnknownColorWarning, match=r"2 of 3 pixels have one of 2 colors .*\(0, 230, 20\)"):
         classes = colors.classes(torch.tensor([[250, 0, 9], [0, 230, 20], [0, 0, 0]], dtype=torch.uint8))
@@ -52,7 +52,7 @@ def test_before_training_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("circular_padding", [False, True])
-def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, circular_padding: bool) -> None:
+def test_with_circular_padding_what_leaves_on_one_side_is_seen_on_the_other(*, circular_padding: bool) -> None:
     unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), circular_padding=circular_padding)
     for weight in unet.parameters():
         torch.nn.init.uniform_(weight, 0.1, 0.5, generator=seeded(2))
@@ -251,7 +251,7 @@ def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
 
 
 @given(st.integers(0, 11))
-def test_an_event_tells_the_same_wherever_it_is(place: int) -> None:
+def test_an_event_gives_the_same_logits_wherever_it_is(place: int) -> None:
     events = event_heads(CONFIG, seeded(1))
     looked_for = 100 * events.state_dict()["0.weight"][0, :, 0, 0]  # by the first of them
     still = torch.full((1, 6, 4, 3), 0.5)

@@ -67,12 +67,12 @@ def _unknown(name: str) -> str:
 def _from_hub(name: str) -> Predictor:
     """Return the predictor in a repository of the hub, or in its local cache without network."""
     try:
-        snapshot = Path(snapshot_download(name, allow_patterns=[*REQUIRED]))
+        folder = Path(snapshot_download(name, allow_patterns=[*REQUIRED]))
     except LocalEntryNotFoundError as error:
         raise UserError(f"{_unknown(name)}; the hub cannot be reached and its cache has no {name}") from error
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         raise UserError(f"{_unknown(name)}; the hub answered: {one_line(str(error))[:200]}") from error
-    return _from_folder(snapshot, snapshot.parent.parent, name)  # files of snapshots/REVISION link into blobs/
+    return _from_folder(folder, folder.parent.parent, name)  # its files link to others of the repository's cache
 
 
 def _from_folder(path: Path, within: Path | None = None, name: str | None = None) -> Predictor:

@@ -84,7 +84,7 @@ def _layer(size: Pair) -> tuple[int, Pair, int, Pair]:
             if min(spans) < 0 or any(span % stride for span in spans):
                 continue
             after = (spans[0] // stride + 1, spans[1] // stride + 1)
-            odd = sum(side % 2 for side in after)  # an even size goes on with even kernels
+            odd = sum(side % 2 for side in after)  # an even size can be halved again with even kernels
             off = sum(abs(a - side / stride) for a, side in zip(after, size, strict=True))
             cost = (float(stride), float(odd), off, float(kernel != 4))
             if best is None or cost < best[0]:

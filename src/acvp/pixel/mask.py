@@ -53,15 +53,15 @@ def calibrated_mask(
 ) -> Mask | None:
     """Return the mask of a dataset, reporting what it is; None where any pixel may have any color."""
     report(f"looking up where each of {len(palette)} colors occurs in {data.train.frames:,} frames")
-    found = None if data.resampled_view else find_mask(data.train, data.held_out, palette, progress)
-    if found is None or found.reach is None:
+    palette_mask = None if data.resampled_view else find_mask(data.train, data.held_out, palette, progress)
+    if palette_mask is None or palette_mask.reach is None:
         report("palette mask: none, any pixel may have any color")
         return None
     report(
-        f"palette mask: {found.mask.sum(0).mean():.1f} of {len(palette)} colors for a pixel, those recorded up to "
-        f"{found.reach} pixels away; it excludes {found.violations:.2f} pixels of a held-out frame"
+        f"palette mask: {palette_mask.mask.sum(0).mean():.1f} of {len(palette)} colors for a pixel, those recorded up to "
+        f"{palette_mask.reach} pixels away; it excludes {palette_mask.violations:.2f} pixels of a held-out frame"
     )
-    return found.mask
+    return palette_mask.mask
 
 
 def find_mask(
