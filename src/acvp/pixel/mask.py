@@ -58,7 +58,7 @@ def calibrated_mask(
         report("palette mask: none, any pixel may have any color")
         return None
     report(
-        f"palette mask: {palette_mask.mask.sum(0).mean():.1f} of {len(palette)} colors for a pixel, those recorded up to "
+        f"palette mask: {palette_mask.mask.sum(0).mean():.1f} of {len(palette)} colors per pixel, those recorded up to "
         f"{palette_mask.reach} pixels away; it excludes {palette_mask.violations:.2f} pixels of a held-out frame"
     )
     return palette_mask.mask
