@@ -27,6 +27,14 @@ FIELDS = {
 """Keys of JSON files."""
 NEGATED = {"feed_back": "teacher_forcing"}
 """Keys of truth values that now mean the opposite."""
+RESULT_FIELDS = FIELDS | {
+    "end": "termination",
+    "ends": "terminates",
+    "films": "clips",
+    "goes on": "continues",
+    "moments": "states",
+}
+"""Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
@@ -35,17 +43,17 @@ TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palett
 """Parts, between dots, of the names of tensors."""
 
 
-def current_fields(values: Any) -> Any:
+def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
     """Return what JSON holds, with today's keys at every depth."""
     if isinstance(values, dict):
-        return dict(_current_field(name, value) for name, value in values.items())
-    return [current_fields(value) for value in values] if isinstance(values, list) else values
+        return dict(_current_field(name, value, fields) for name, value in values.items())
+    return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
 
 
-def _current_field(name: str, value: Any) -> tuple[str, Any]:
+def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[str, Any]:
     if name in NEGATED:
         return NEGATED[name], not value
-    return FIELDS.get(name, name), current_fields(value)
+    return fields.get(name, name), current_fields(value, fields)
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
