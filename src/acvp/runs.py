@@ -49,7 +49,9 @@ CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
 PLOTS_NAME = "plots"
 METRICS_NAME = "metrics.jsonl"
-LIBRARIES = ("torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
+LIBRARIES = (
+    "torch", "lightning-fabric", "numpy", "safetensors", "numcodecs", "gymnasium", "ale-py", "stable-baselines3"
+)  # fmt: skip
 
 
 def default_path(env_id: str, model: str, seed: int) -> Path:
@@ -167,7 +169,7 @@ def provenance() -> dict[str, Any]:
     return {
         "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "commit": _commit(),
+        "commit": commit(),
         "versions": versions(),
         "machine": machine(),
     }
@@ -215,7 +217,7 @@ def peak_memory_mb() -> int | None:
     return None if taken is None else round(taken / 2**20)
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """Return the commit of the code that runs, marked where it was changed since; None outside acvp's repository.
 
     A package installed into an environment within somebody's own repository is not part of that repository.
@@ -320,18 +322,29 @@ def _key(settings: dict[str, Any]) -> str:
 
 
 def write_results(
-    path: Path, body: dict[str, Any], *, seed: int | None, started: float, earlier_seconds: float = 0.0
-) -> None:
-    """Write results with command, commit, machine, time and memory.
+    path: Path,
+    body: dict[str, Any],
+    *,
+    seed: int | None = None,
+    started: float | None = None,
+    earlier_seconds: float = 0.0,
+    command: str | None = None,
+) -> Path:
+    """Write results as JSON with their provenance, and return the path.
 
-    `started` is from time.monotonic, `earlier_seconds` what parts took that earlier commands measured; a seed of None
-    says that nothing was drawn.
+    `seed`: what random numbers were drawn with; None: none were drawn.
+    `started`: value of time.monotonic when the work began; None: no duration is written.
+    `earlier_seconds`: duration of the parts that earlier commands measured.
+    `command`: what to run to get these results; None: the command line of this process.
     """
+    origin = provenance() | ({} if command is None else {"command": command})
+    origin |= {"seed": seed, "peak_memory_mb": peak_memory_mb()}
+    if started is not None:
+        origin["seconds"] = round(time.monotonic() - started + earlier_seconds, 1)
+    text = json.dumps({"provenance": origin} | body, indent=1, ensure_ascii=False, allow_nan=False)
     make_folder(path.parent)
-    seconds = round(time.monotonic() - started + earlier_seconds, 1)
-    cost = {"seed": seed, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}
-    text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(path, text.encode() + b"\n")
+    return path
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:

@@ -8,7 +8,6 @@ The learning curve of a run: as numbers and as a picture.
 from __future__ import annotations
 
 import io
-import json
 import time
 from math import isfinite
 from pathlib import Path
@@ -27,7 +26,7 @@ from acvp.agents.play import Scores
 from acvp.agents.references import References, constant_label
 from acvp.console import PlainColumn, visible
 from acvp.durable import write_atomic
-from acvp.runs import RunFolder, clock, provenance
+from acvp.runs import RunFolder, clock, write_results
 
 
 class AgentLog(KVWriter):
@@ -126,9 +125,8 @@ def write_curve(run: RunFolder, folder: Path, about: AgentAbout, references: Ref
         "training": about.training,
         "points": points,
         "references": references,
-        "provenance": provenance(),
     }
-    write_atomic(folder / NUMBERS_NAME, json.dumps(body, indent=1).encode() + b"\n")
+    write_results(folder / NUMBERS_NAME, body, seed=run.read_config().get("seed"))
     write_atomic(folder / PICTURE_NAME, picture(points, about.env_id, references))
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from tyro.conf import arg
 
 from acvp.data.episode import Episode, parse, serialize
-from acvp.data.policies import LoadPolicy, Player, Policy, load_policy
+from acvp.data.policies import LoadPolicy, Player, Policy, load_policy, random_actions
 from acvp.data.recording import MAX_ACTIONS, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.writer import StoreWriter, open_writer
@@ -244,7 +244,7 @@ class EpisodePlayer:
     def _choose(self, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
         count = len(self.game.action_meanings)
         if rng.random() < self.config.epsilon:
-            return int(rng.integers(count))
+            return int(random_actions(rng, count, 1)[0])
         action = int(player(frame))
         if not 0 <= action < count:
             raise UserError(f"policy {self.config.policy!r} chose action {action}; the game has 0 to {count - 1}")
