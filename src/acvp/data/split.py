@@ -29,8 +29,8 @@ def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0)
         groups.setdefault(group, []).append(position)
     if len(groups) < 2:
         raise UserError(
-            f"{store.path}: {len(groups)} of {len(store)} episodes are different, a train and a test part need two; "
-            "record more frames, or with more chance (--epsilon, another policy)"
+            f"{store.path}: a train and a test part need two different episodes, and it has {len(groups)} (of "
+            f"{len(store)}, without duplicates); record more frames, or with more chance (--epsilon, another policy)"
         )
     test = _draw(store, groups, test_fraction, seed)
     return sorted(set(range(len(store))) - set(test)), sorted(test)
