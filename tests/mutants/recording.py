@@ -92,8 +92,8 @@ RECORDING = (
     Mutant(
         "the split ignores its seed",
         "data/split.py",
-        'f"{seed}:{play}"',
-        'f"{play}"',
+        'f"{seed}:{group}"',
+        'f"{group}"',
         "data/test_leaks.py::test_the_seed_chooses_the_test_part",
     ),
     Mutant(
