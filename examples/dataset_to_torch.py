@@ -15,11 +15,12 @@ from acvp.data.windows import Window
 
 def main(data: Path = Path("data/freeway"), steps: int = 1000, batch_size: int = 32) -> float:
     train, _ = split(acvp.EpisodeStore(data), test_fraction=0.1)
-    dataset = WindowDataset(train, Window(context=4, horizon=1), batch_size, seed=0, view=GRAY_84, steps=steps)
+    windows = WindowDataset(train, Window(context=4, horizon=1), batch_size, view=GRAY_84, seed=0, steps=steps)
     network = nn.Sequential(nn.Conv2d(4, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 1, 5, padding=2))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for batch in DataLoader(dataset, batch_size=None):  # the same batches for any num_workers
-        frames = batch.frames[..., 0] / 255  # (B, 5, 84, 84)
+    loss = torch.zeros(())
+    for batch in DataLoader(windows, batch_size=None):  # the dataset makes the batches
+        frames = batch.frames[..., 0] / 255  # (B, 5, 84, 84); the actions are batch.actions (B, 4)
         loss = nn.functional.mse_loss(network(frames[:, :4]), frames[:, 4:])
         optimizer.zero_grad()
         loss.backward()

@@ -19,24 +19,44 @@ FIELDS = {
     "recolours": "recolors",
 }
 """Keys of JSON files."""
+RESULT_FIELDS = FIELDS | {
+    "end": "termination",
+    "ends": "terminates",
+    "films": "clips",
+    "goes on": "continues",
+    "moments": "states",
+}
+"""Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
+DQN_FIELDS = {
+    "decisions": "steps",
+    "decisions_per_update": "steps_per_update",
+    "evaluate_plays": "evaluate_episodes",
+    "life_ends": "episodic_life",
+}
+"""Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"normaliser.": "normalizer."}
 """First parts of the names of tensors."""
 
 
-def current_fields(values: Any) -> Any:
+def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
     """Return what JSON holds, with today's keys at every depth."""
     if isinstance(values, dict):
-        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
-    return [current_fields(value) for value in values] if isinstance(values, list) else values
+        return {fields.get(name, name): current_fields(value, fields) for name, value in values.items()}
+    return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return what a run's config.json or state.json holds, with today's keys."""
-    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    values = {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    return values | ({"dqn": _current_dqn(values["dqn"])} if isinstance(values.get("dqn"), dict) else {})
+
+
+def _current_dqn(config: dict[str, Any]) -> dict[str, Any]:
+    return {DQN_FIELDS.get(name, name): value for name, value in config.items()}
 
 
 def current_training(config: dict[str, Any]) -> dict[str, Any]:

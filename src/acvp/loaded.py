@@ -82,7 +82,7 @@ def pick_device(name: str) -> torch.device:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name != "auto" and not there[name]:
         raise UserError(f"--device {name}: this machine has none; use --device auto")
-    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
+    return torch.device(name if name != "auto" else next(kind for kind in there if there[kind]))
 
 
 def baselines(like: LoadedModel) -> list[LoadedModel]:
@@ -119,7 +119,7 @@ def check_alike(models: Sequence[LoadedModel], store: EpisodeStore) -> None:
         _refuse_other_game(model, store)
     names = [model.name for model in models]
     if len(set(names)) < len(names):
-        raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
+        raise UserError(f"--predictors: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 def _refuse_other_size(first: LoadedModel, other: LoadedModel) -> None:

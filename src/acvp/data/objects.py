@@ -1,4 +1,4 @@
-"""The controlled object: its position by the emulator's RAM, and the position of its patch in a prediction.
+"""The controlled object: where it is according to the emulator's RAM, and where its true patch is in a prediction.
 
 Shapes: h height, w width and C channels of the view.
 """
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 
 PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
@@ -23,7 +22,7 @@ PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
 STANDS_OUT = 16
 """Pixel values by which a pixel of the patch must differ from the mean image to count as the object's."""
 PRESENT = 0.5
-"""A patch fits if its squared error is below this share of the mean image's there: else the object has vanished."""
+"""A patch fits if its squared error is below this share of the mean image's; otherwise the object has vanished."""
 
 Frame = NDArray[np.float32]  # (h, w, C)
 Positions = dict[int, NDArray[np.float64]]
@@ -32,16 +31,16 @@ Positions = dict[int, NDArray[np.float64]]
 
 def find_positions(
     store: EpisodeStore,
-    starts: Iterable[WindowStart],
+    windows: Iterable[tuple[int, int]],
     length: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Positions:
-    """Replay the episodes of some windows of a length and return the positions of the object.
+    """Replay the episodes of windows of some length, (episode, first frame) each, and return where the object was.
 
-    UserError if the episodes cannot be replayed or the game does not report the position.
+    Raises UserError where the episodes cannot be replayed or the game does not report the position.
     """
     last: dict[int, int] = {}
-    for episode, start in starts:
+    for episode, start in windows:
         last[episode] = max(last.get(episode, 0), start + length)
     positions: Positions = {}
     with replay_game(store) as game:
@@ -50,9 +49,7 @@ def find_positions(
             rows = [game.controlled_position() or (np.nan, np.nan) for _ in replay(store[position], game, stop)]
             positions[position] = np.array(rows, np.float64)
     if all(np.isnan(rows).all() for rows in positions.values()):
-        raise UserError(
-            f"{store.info.env_id} does not report the position of its controlled object (docs/environments.md)"
-        )
+        raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
     return positions
 
 
@@ -68,7 +65,7 @@ class Target:
     mask: Frame
     """1 on the object's pixels."""
     absent: float
-    """Squared error of the mean image on the object's pixels."""
+    """Squared error of the mean image in the object's place."""
 
 
 class ObjectFinder:
@@ -84,7 +81,7 @@ class ObjectFinder:
         self._radius = [max(1, round(self.search * scale)) for scale in self._scale]
 
     def target(self, truth: Frame, position: Sequence[float]) -> Target | None:
-        """Return the object of a true frame, None if it is not drawn or looks like the mean image."""
+        """Return the object of a true frame, None where it is not drawn or looks like the mean image."""
         if np.isnan(position[0]):
             return None
         patch, region = [], []
@@ -104,7 +101,7 @@ class ObjectFinder:
         return Target(corner, (region[0], region[1]), np.ascontiguousarray(true), full_mask, absent)
 
     def distance(self, predicted: Frame, target: Target) -> float:
-        """Return how far the object in a prediction is from its true position, in recorded pixels; inf: not found."""
+        """Return how far from its true place the object is in a prediction, in recorded pixels; inf: nowhere near."""
         region = np.ascontiguousarray(predicted[target.region])
         misfit = cv2.matchTemplate(region, target.patch, cv2.TM_SQDIFF, mask=target.mask)
         row, column = target.corner
