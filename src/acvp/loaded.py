@@ -72,9 +72,15 @@ def as_model(path: Path, predictor: Predictor, device: str) -> LoadedModel:
     """Return a predictor under the name of the folder that it was loaded from, on a device."""
     if predictor.about is None:
         raise UserError(f"{path}: this predictor does not say of what game and view it is; train it with acvp train")
+    return LoadedModel(
+        name=model_name(path), predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view)
+    )
+
+
+def model_name(path: Path) -> str:
+    """Return the name of the model in a folder: the folder's, or its run's."""
     resolved = path.resolve()
-    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
-    return LoadedModel(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
+    return resolved.parent.name if resolved.name == "predictor" else resolved.name
 
 
 def pick_device(name: str) -> torch.device:

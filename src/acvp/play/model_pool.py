@@ -8,7 +8,7 @@ from threading import Lock
 
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.loaded import COPY_LAST, LoadedModel, baselines
+from acvp.loaded import COPY_LAST, LoadedModel, baselines, model_name
 from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
 from acvp.pixel import PixelPredictor
@@ -63,7 +63,7 @@ def make_model_pool(
     names = pretrained if runs or pretrained else (DEFAULT,)
     loaders: dict[str, Loader] = {}
     for path in runs:
-        _add(loaders, _name(path), path)
+        _add(loaders, model_name(path), path)
     for name in names:
         _add(loaders, name, name)
     for name in packaged():
@@ -82,8 +82,3 @@ def _add(loaders: dict[str, Loader], name: str, source: str | Path) -> None:
     if name in loaders:
         raise UserError(f"two predictors are called {name}: rename one of the folders")
     loaders[name] = lambda: load(source)
-
-
-def _name(path: Path) -> str:
-    resolved = path.resolve()
-    return resolved.parent.name if resolved.name == "predictor" else resolved.name
