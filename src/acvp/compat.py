@@ -19,6 +19,14 @@ FIELDS = {
     "recolours": "recolors",
 }
 """Keys of JSON files."""
+RESULT_FIELDS = FIELDS | {
+    "end": "termination",
+    "ends": "terminates",
+    "films": "clips",
+    "goes on": "continues",
+    "moments": "states",
+}
+"""Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
@@ -27,11 +35,11 @@ TENSORS = {"normaliser.": "normalizer."}
 """First parts of the names of tensors."""
 
 
-def current_fields(values: Any) -> Any:
+def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
     """Return what JSON holds, with today's keys at every depth."""
     if isinstance(values, dict):
-        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
-    return [current_fields(value) for value in values] if isinstance(values, list) else values
+        return {fields.get(name, name): current_fields(value, fields) for name, value in values.items()}
+    return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
