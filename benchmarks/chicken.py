@@ -95,7 +95,7 @@ def wrong_pixels(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArr
         seen = np.stack([frames[first - context : first + TARGETS] for first in chosen])
         acted = np.stack([actions[first - context : first + TARGETS - 1] for first in chosen])
         window = normalizer.to_float(torch.from_numpy(seen))
-        predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, feed_back=False).frames
+        predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, teacher_forcing=True).frames
         differ = (normalizer.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., ROAD, COLUMNS].sum((2, 3))
         for first, counts in zip(chosen, differ.tolist(), strict=True):
             found.update({first + k: count for k, count in enumerate(counts)})

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -31,11 +31,11 @@ from acvp.data.store import EpisodeStore
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.evaluation.counterfactual import counterfactual_runs
 from acvp.evaluation.run import evaluate_runs
-from acvp.models import FeedforwardConfig, Predictions, build_predictor
+from acvp.models import FeedforwardConfig, Predictor, build_predictor
+from acvp.models.predictor import TrainingBatch
 from acvp.models.transform import ENCODED_BOUND
 from acvp.runs import machine
 from acvp.training.config import TrainConfig, TrainingConfig
-from acvp.training.data import DeviceBatch
 from acvp.training.presets import make_config
 from acvp.training.run import train
 from acvp.training.trainer import Trainer
@@ -97,12 +97,13 @@ def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | N
     return predictor
 
 
-def weighted_objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
+def weighted_loss(predictor: Predictor, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
     """Return half the squared error in which pixels that change from one frame to the next count EMPHASIS times."""
-    steps = predictions.frames.shape[1]
+    steps = batch.predict
+    predictions = predictor(batch.frames, batch.actions, predict=steps, teacher_forcing=batch.teacher_forcing)
     target, before = batch.frames[:, -steps:], batch.frames[:, -steps - 1 : -1]
     weight = torch.where(target != before, EMPHASIS, 1.0)
-    return (weight * (predictions.frames - target).square()).sum() / (2 * len(target) * steps)
+    return (weight * (predictions.frames - target).square()).sum() / (2 * len(target) * steps), {}
 
 
 class AveragingTrainer(Trainer):
@@ -136,13 +137,13 @@ TRIALS: dict[str, Trial] = {
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
     "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
-    "mean_and_error weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
-    "moving pixels ×10": Trial(patches={"acvp.training.trainer.objective": weighted_objective}),
+    "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
+    "moving pixels ×10": Trial(patches={"acvp.models.predictor.Predictor.loss": weighted_loss}),
     "moving pixels ×10, batch 8": Trial(
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),
-        patches={"acvp.training.trainer.objective": weighted_objective},
+        patches={"acvp.models.predictor.Predictor.loss": weighted_loss},
     ),
-    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[type-var]
+    "start paper": Trial(change=lambda r: replace(r, predictor=replace(cast(Any, r.predictor), start="paper"))),
     "start: W^a shared only": Trial(patches={"acvp.training.run.build_predictor": shared_action_only}),
 }
 

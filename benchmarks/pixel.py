@@ -115,7 +115,8 @@ def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None
     training = make_config(options, store)
     if channels:
         assert isinstance(training.predictor, PixelConfig)
-        training = replace(training, predictor=replace(training.predictor, channels=channels))
+        predictor: PixelConfig = training.predictor
+        training = replace(training, predictor=replace(predictor, channels=channels))
     code = train(options, store, training, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)

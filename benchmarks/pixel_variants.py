@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.encoder_decoder import linear
-from acvp.models.transform import Outcome
+from acvp.models.heads import Outcome
 from acvp.pixel import PixelConfig, PixelPredictor
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.predictor import PixelState

@@ -76,7 +76,7 @@ def then_fed_back(training: TrainingConfig, *, share: float, **changes: Any) -> 
     """The only phase, and for a share of its minutes a second one in which predictions are fed back."""
     (phase,) = training.phases
     minutes = phase.minutes or 0
-    second = replace(phase, feed_back=True, minutes=minutes * share, **changes)
+    second = replace(phase, teacher_forcing=False, minutes=minutes * share, **changes)
     return replace(training, phases=(replace(phase, minutes=minutes * (1 - share)), second))
 
 
@@ -85,7 +85,7 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(name="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
-    "pixel, no recolors": lambda r: pixel(r, recolors=()),
+    "pixel, no palette cycling": lambda r: pixel(r, palette_cycle=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
@@ -102,17 +102,17 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, twice the channels": lambda r: pixel(r, channels=(64, 96, 128)),
     "pixel, channels 48": lambda r: pixel(r, channels=(48, 48, 48)),
     "pixel, two scales": lambda r: pixel(r, channels=(32, 48), blocks=(1, 2)),
-    "pixel, every still cell": lambda r: pixel(r, still=1),
-    "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
-    "pixel, any color anywhere": lambda r: pixel(r, by_place=False),
+    "pixel, every still cell": lambda r: pixel(r, background_subsampling=1),
+    "pixel, still cells 1 in 32": lambda r: pixel(r, background_subsampling=32),
+    "pixel, any color anywhere": lambda r: pixel(r, palette_mask=False),
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
-    "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
-    "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
+    "pixel, corrupted input frames": lambda r: pixel(r, input_corruption=0.5),
+    "pixel, zeros beyond the edges": lambda r: pixel(r, circular_padding=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
     "pixel, rare share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
-    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], outcome_weight=1.0),)),
+    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], reward_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
-        pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
+        pixel(r), phases=(replace(pixel(r).phases[0], teacher_forcing=False),)
     ),
     "pixel, fed back at the end": lambda r: then_fed_back(pixel(r), share=1 / 8, predict=8, lr=5e-4),
     **dict.fromkeys(VARIANTS, pixel),
