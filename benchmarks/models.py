@@ -1,6 +1,6 @@
 """How fast the paper's networks run beside a plain port, and how near the machine's matmul peak.
 
-``python -m benchmarks.models`` runs ours and the plain port of every case in turn, each in a process of its own, and
+``python -m benchmarks.models`` runs ours and the plain port of every case in turn, each in a separate process, and
 writes ``results/models.json``. Shapes: B batch, T time, C channels, H height, W width, A actions, n hidden units.
 """
 
@@ -243,7 +243,7 @@ def work(case: Case, who: str, seed: int) -> None:
 
 
 class Worker:
-    """One side of a case, waiting in a process of its own."""
+    """One side of a case, waiting in a separate process."""
 
     def __init__(self, case: Case, who: str, seed: int) -> None:
         command = [sys.executable, "-m", "benchmarks.models", "--only", case.name, "--who", who, "--seed", str(seed)]
@@ -301,14 +301,14 @@ def deconvolution_forms(repeats: int) -> list[dict[str, Any]]:
         ("deconv4", 128, 4, (0, 0), (11, 8)), ("deconv3", 128, 6, (1, 1), (24, 18)),
         ("deconv2", 128, 6, (1, 1), (50, 38)), ("deconv1", 3, 8, (0, 1), (102, 78)),
     )  # fmt: skip
-    found = []
+    times = []
     for name, outputs, kernel, pad, size in layers:
         x = torch.rand(8, 128, *size).contiguous(memory_format=torch.channels_last)
         weight, bias = torch.rand(128, outputs, kernel, kernel), torch.zeros(outputs)
         rows = [_both_forms(x, weight, bias, pad) for _ in range(repeats + 1)][1:]
         transposed, sub_pixel = (1000 * statistics.median(column) for column in zip(*rows, strict=True))
-        found.append({"layer": name, "outputs": outputs, "transposed_ms": transposed, "sub_pixel_ms": sub_pixel})
-    return found
+        times.append({"layer": name, "outputs": outputs, "transposed_ms": transposed, "sub_pixel_ms": sub_pixel})
+    return times
 
 
 def _both_forms(x: Tensor, weight: Tensor, bias: Tensor, pad: Pair) -> tuple[float, float]:
@@ -321,18 +321,18 @@ def _both_forms(x: Tensor, weight: Tensor, bias: Tensor, pad: Pair) -> tuple[flo
 def bars(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each promise with its measured value and whether it holds."""
     by_name = {case["case"]: case for case in cases}
-    found: list[tuple[str, float, float]] = []
+    values: list[tuple[str, float, float]] = []
     for name, case in by_name.items():
         if "training, phase" in name:
-            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.25))
+            values.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.25))
         if "predict_all" in name:
-            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.6))
+            values.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.6))
     first = CASES[0].name
     if first in by_name:
-        found.append((f"{first}: fraction of the matmul peak", by_name[first]["fraction_of_peak"], 0.8))
+        values.append((f"{first}: fraction of the matmul peak", by_name[first]["fraction_of_peak"], 0.8))
     slowest = min(cases, key=lambda case: float(case["ratio_to_plain"]))
-    found.append((f"slowest case ({slowest['case']}): times the plain port", slowest["ratio_to_plain"], 1.0))
-    return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in found]
+    values.append((f"slowest case ({slowest['case']}): times the plain port", slowest["ratio_to_plain"], 1.0))
+    return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in values]
 
 
 def report(result: dict[str, Any]) -> None:

@@ -37,6 +37,13 @@ RESULT_FIELDS = FIELDS | {
 """Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
+DQN_FIELDS = {
+    "decisions": "steps",
+    "decisions_per_update": "steps_per_update",
+    "evaluate_plays": "evaluate_episodes",
+    "life_ends": "episodic_life",
+}
+"""Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palette_mask"}
@@ -58,7 +65,12 @@ def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[st
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return what a run's config.json or state.json holds, with today's keys."""
-    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    values = {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    return values | ({"dqn": _current_dqn(values["dqn"])} if isinstance(values.get("dqn"), dict) else {})
+
+
+def _current_dqn(config: dict[str, Any]) -> dict[str, Any]:
+    return {DQN_FIELDS.get(name, name): value for name, value in config.items()}
 
 
 def current_training(config: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on_with_the_same_places(
+def test_a_stopped_run_resumes_with_the_same_palette_mask(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = training(store, 3, 1)

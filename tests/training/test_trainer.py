@@ -82,7 +82,7 @@ def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["feedforward", "recurrent", "mlp"])
-def test_actions_tell(learned: dict[str, dict[str, float]], model: str) -> None:
+def test_actions_matter(learned: dict[str, dict[str, float]], model: str) -> None:
     assert learned[model]["error"] < 0.75 * learned["no-action"]["error"]
 
 
@@ -276,7 +276,7 @@ def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace
     assert len(trace.updates) == before
 
 
-def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:
+def test_a_run_of_an_earlier_version_resumes_if_new_fields_have_their_defaults() -> None:
     now = small_config().to_dict()
     earlier: dict[str, Any] = json.loads(json.dumps(now))
     del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimizer"]["weight_decay"]

@@ -76,12 +76,12 @@ class FrameReplay(ReplayBuffer):
         seed: int = 0,
         steps: int = 1,
         discount: float = 0.99,
-        life_ends: bool = False,
+        episodic_life: bool = False,
     ) -> None:
-        """Allocate; `life_ends`: nothing is expected after a lost life (info["life_lost"])."""
+        """Allocate; `episodic_life`: nothing is expected after a lost life (info["life_lost"])."""
         super(ReplayBuffer, self).__init__(buffer_size, observation_space, action_space, device, n_envs)
         self.stack, *size = self.obs_shape
-        self.seed, self.steps, self.discount, self.life_ends = seed, steps, discount, life_ends
+        self.seed, self.steps, self.discount, self.episodic_life = seed, steps, discount, episodic_life
         self.capacity = buffer_size // n_envs
         """Transitions kept of each game."""
         if self.capacity < 1 or steps < 1:
@@ -181,7 +181,7 @@ class FrameReplay(ReplayBuffer):
 
     def _stops(self, ends: Array) -> NDArray[np.bool_]:
         """Return after which of the transitions nothing is to be expected."""
-        return np.isin(ends, (TERMINATED, LIFE_LOST) if self.life_ends else (TERMINATED,))
+        return np.isin(ends, (TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,))
 
     def _end(self, over: bool, info: dict[str, Any]) -> int:
         if over:

@@ -159,11 +159,15 @@ QUICK_SHARE = 100
 def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Explore a game in every way asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
-    predictor = None if config.run is None else as_model(config.run, load(config.run), config.device).predictor
+    predictor = (
+        None
+        if config.predictor is None
+        else as_model(config.predictor, load(config.predictor), config.device).predictor
+    )
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
-        if config.run is not None and predictor is not None:
-            require_fit(str(config.run), predictor, game)
+        if config.predictor is not None and predictor is not None:
+            require_fit(str(config.predictor), predictor, game)
         for source in config.chosen_sources:
             make_strategy(source, game, predictor, config)  # refuses early what cannot be done
         make_folder(config.out)
@@ -212,7 +216,7 @@ class Experiment:
         self.constant: dict[str, Any] = {}
         """The best action to hold, and what holding each came to, once the source `constant` is explored."""
         self._weights = None if predictor is None else fingerprint(predictor)
-        self._route = Limits(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
+        self._route = Limits(max_decisions=config.max_steps, map_decisions=config.map_steps, noops=config.noops)
 
     def of(self, source: SourceName) -> list[dict[str, Any]]:
         """Return all explorations of a source."""
@@ -270,19 +274,19 @@ def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[d
         "kernel": asdict(config.kernel(game.env_id)),
         "look_ahead": config.look_ahead,
         "seeds": config.seeds,
-        "max_decisions": config.max_decisions,
-        "map_decisions": config.map_decisions,
+        "max_decisions": config.max_steps,
+        "map_decisions": config.map_steps,
         "map_seeds": min(config.map_seeds, config.seeds),
         "noops": config.noops,
         "cell": cell,
-        "sources": {source: first_rewards(rows, config.max_decisions) for source, rows in found.items()},
+        "sources": {source: first_rewards(rows, config.max_steps) for source, rows in found.items()},
     }
     for source, decisions in FIRST_REWARD.get(game.env_id, {}).items():
         if source in body["sources"]:
             body["sources"][source]["paper"] = decisions
     followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in found.items()}
     known = any(place is not None for routes in followed.values() for route in routes for place in route)
-    if config.map_decisions and config.map_seeds and not known:
+    if config.map_steps and config.map_seeds and not known:
         body["note"] = (
             f"{game.env_id} does not tell where its controlled object is (docs/environments.md): no maps, no coverage"
         )

@@ -146,7 +146,7 @@ def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
 
 def imagined_games(config: AgentTrainConfig, load: Load) -> Callable[[int], ImaginedVecEnv] | None:
     """Return what makes imagined games; None: the real ones are asked for."""
-    predictor, store = config.imagined, config.store
+    predictor, store = config.imagined, config.data
     if predictor is None or store is None:
         return None
     max_steps = config.max_steps or MAX_STEPS
