@@ -85,7 +85,7 @@ RENAMED: dict[str, str] = {"centered": "centred", "control:episodes": "plays", "
 record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"
-IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "store": "toy", "max_steps": 12}
+IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "data": "toy", "horizon": 12}
 
 # --- What is recorded -------------------------------------------------------------------------------------------------
 

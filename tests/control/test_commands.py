@@ -17,7 +17,7 @@ from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress
 from acvp.control.config import ControlConfig, ExploreConfig
-from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
+from acvp.control.explore import explore, explore_game, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
 from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
@@ -215,7 +215,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
 
 @pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
+    whole = explore_game(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
 
     def stop_in_the_middle(*given: Any, seed: int, **options: Any) -> Any:
@@ -225,15 +225,15 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("acvp.control.explore.explore", stop_in_the_middle)
     with pytest.raises(KeyboardInterrupt):
-        explore_sources(explored(tmp_path), load_oracle, stages)
+        explore_game(explored(tmp_path), load_oracle, stages)
     monkeypatch.undo()
-    assert explore_sources(explored(tmp_path), load_oracle, again) == whole
+    assert explore_game(explored(tmp_path), load_oracle, again) == whole
     assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
     assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
     assert "does not tell where its controlled object is" in whole["note"]  # the trail does not say
     check_pictures(tmp_path / "out" / "plots", "first-reward")
     more = explored(tmp_path, seeds=4)
-    explore_sources(more, load_oracle, again)
+    explore_game(more, load_oracle, again)
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
@@ -247,11 +247,11 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
         oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
-    explore_sources(explored(tmp_path), load_oracle, Stages())
+    explore_game(explored(tmp_path), load_oracle, Stages())
     again, once_more = Stages(), Stages()
-    explore_sources(explored(tmp_path, **change), load, again)
+    explore_game(explored(tmp_path, **change), load, again)
     assert again.names == [f"informed-model, seed {seed}" for seed in range(3)]
-    explore_sources(explored(tmp_path, **change), load, once_more)
+    explore_game(explored(tmp_path, **change), load, once_more)
     assert once_more.names == []
 
 
@@ -259,7 +259,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
     config = explored(tmp_path, sources=("random", "constant"), run=None, max_decisions=most, map_decisions=0)
-    body = explore_sources(config, load_oracle, Stages())
+    body = explore_game(config, load_oracle, Stages())
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
     assert [(row["action"], row["median"], row["never"]) for row in found["actions"]] == [
@@ -268,14 +268,14 @@ def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most:
     rows = {row[0]: row[1:] for row in explore_table(body).rows}
     assert rows["constant ON"] == ("4", "0 of 3", "–")
     again = Stages()
-    assert explore_sources(config, load_oracle, again) == body
+    assert explore_game(config, load_oracle, again) == body
     assert again.names == []
 
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seeds": 1, "max_decisions": 60, "map_decisions": 0, "noops": 0, "run": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
-    table = explore_table(explore_sources(config, load_oracle, Stages()))
+    table = explore_table(explore_game(config, load_oracle, Stages()))
     assert table.heads == ("source", "median decisions to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
 
@@ -283,7 +283,7 @@ def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
     options: dict[str, Any] = {"noops": 0, "max_decisions": 1, "map_decisions": 40, "map_seeds": 4, "seeds": 4}
     config = explored(tmp_path, env_id="freeway", sources=("random",), run=None, **options)
-    explore_sources(config, load_oracle, Stages())
+    explore_game(config, load_oracle, Stages())
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
     assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4

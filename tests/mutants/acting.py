@@ -99,8 +99,8 @@ ACTING = (
     Mutant(
         "an imagined episode is cut off a step late",
         "control/imagined_env.py",
-        "self._elapsed >= self.max_steps",
-        "self._elapsed > self.max_steps",
+        "self._elapsed >= self.horizon",
+        "self._elapsed > self.horizon",
         "control/test_imagined.py::test_an_episode_is_cut_off",
     ),
     Mutant(
@@ -199,7 +199,7 @@ ACTING = (
         "control/explore.py",
         "self._episodes)), begins=True)",
         "self._episodes)), begins=False)",
-        "control/test_exploration.py::test_an_explorer_is_shown_every_frame_and_where_an_episode_begins",
+        "control/test_exploration.py::test_a_strategy_is_shown_every_frame_and_where_an_episode_begins",
     ),
     Mutant(
         "after an episode ends, frames of the others are mixed up",
