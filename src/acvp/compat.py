@@ -23,7 +23,7 @@ RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-TENSORS = {"normaliser.": "normalizer."}
+TENSORS = {"normaliser.": "normalizer.", "torso.": "features.", "exploration.decisions": "exploration.steps"}
 """First parts of the names of tensors."""
 
 

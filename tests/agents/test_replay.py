@@ -65,7 +65,7 @@ class PlainPlay:
             self.begin()
         return after
 
-    def look(self, time: int, steps: int, *, life_ends: bool) -> tuple[float, bool, int, NDArray[np.uint8]]:
+    def look(self, time: int, steps: int, *, episodic_life: bool) -> tuple[float, bool, int, NDArray[np.uint8]]:
         """Rewards, whether nothing comes after them, decisions, and the observation then, by the definition."""
         total, length = 0.0, 0
         last = self.transitions[time].observation
@@ -75,7 +75,7 @@ class PlainPlay:
             total += DISCOUNT**length * one.reward
             length += 1
             last = one.next_observation
-            if one.end == TERMINATED or (one.end == LIFE_LOST and life_ends):
+            if one.end == TERMINATED or (one.end == LIFE_LOST and episodic_life):
                 return total, True, length, last
         return total, False, length, last
 
@@ -92,7 +92,7 @@ def play(replay: FrameReplay, plays: list[PlainPlay], moves: list[list[tuple[int
         replay.add(before, after, actions, rewards, np.isin(ends, (TERMINATED, TRUNCATED)), infos)
 
 
-def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_ends: bool) -> None:
+def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, episodic_life: bool) -> None:
     """Every transition that can be drawn is the plain one's."""
     added = len(plays[0].transitions)
     kept = range(added - min(added, replay.capacity), added)
@@ -101,7 +101,7 @@ def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_end
         drawn = replay.draw(np.array(times, np.int64), np.full(len(times), game))
         for row, time in enumerate(times):
             one = plain.transitions[time]
-            total, ended, length, last = plain.look(time, steps, life_ends=life_ends)
+            total, ended, length, last = plain.look(time, steps, episodic_life=episodic_life)
             numbers = drawn.actions[row], drawn.rewards[row], drawn.ended[row], drawn.discounts[row]
             assert numbers == (one.action, total, ended, DISCOUNT**length)
             assert np.array_equal(drawn.observations[row], one.observation)
@@ -116,16 +116,16 @@ move = st.tuples(st.integers(0, ACTIONS - 1), st.sampled_from([-1.0, 0.0, 1.0]),
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 12), st.integers(1, 3), st.integers(1, 5), st.booleans())
 def test_every_transition_is_the_one_a_plain_replay_keeps(
-    data: st.DataObject, capacity: int, games: int, steps: int, life_ends: bool
+    data: st.DataObject, capacity: int, games: int, steps: int, episodic_life: bool
 ) -> None:
-    replay = make_replay(capacity, games, steps=steps, life_ends=life_ends)
+    replay = make_replay(capacity, games, steps=steps, episodic_life=episodic_life)
     plays = [PlainPlay() for _ in range(games)]
     for each in plays:
         each.begin()
     for _ in range(data.draw(st.integers(1, 3))):
         moves = data.draw(st.lists(st.lists(move, min_size=games, max_size=games), min_size=1, max_size=30))
         play(replay, plays, moves)
-        compare(replay, plays, steps=steps, life_ends=life_ends)
+        compare(replay, plays, steps=steps, episodic_life=episodic_life)
 
 
 def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (CONTINUES,)) -> PlainPlay:
@@ -176,7 +176,7 @@ def test_a_cut_keeps_plays_apart() -> None:
     plain.transitions[-1].end = TRUNCATED
     plain.begin()
     play(replay, [plain], [[(2, 0.0, CONTINUES)]] * 6)
-    compare(replay, [plain], steps=1, life_ends=False)
+    compare(replay, [plain], steps=1, episodic_life=False)
     assert 5 not in replay.choose(500)[0]
 
 

@@ -194,7 +194,7 @@ def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
     strategy = make(env)
     assert isinstance(strategy.lookahead, EmulatorLookahead)
-    assert (strategy.kernel.delta, strategy.config.memory, strategy.lookahead.look_ahead) == (7, 20, 3)
+    assert (strategy.kernel.delta, strategy.kernel.memory, strategy.lookahead.look_ahead) == (7, 20, 3)
     env.close()
     with pytest.raises(UserError, match="--look-ahead 0: at least 1"):
         replace(config, look_ahead=0)

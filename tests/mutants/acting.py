@@ -29,7 +29,7 @@ ACTING = (
     Mutant(
         "a lost life always ends the return",
         "agents/replay.py",
-        "(TERMINATED, LIFE_LOST) if self.life_ends else (TERMINATED,)",
+        "(TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,)",
         "(TERMINATED, LIFE_LOST)",
         "agents/test_replay.py::test_every_transition_is_the_one_a_plain_replay_keeps",
     ),
