@@ -120,7 +120,7 @@ class AveragingTrainer(Trainer):
     def update(self, *arguments: Any) -> Any:
         """Do one update and average."""
         report = super().update(*arguments)
-        kept = min(AVERAGED, (1 + self.position.step) / (10 + self.position.step))
+        kept = min(AVERAGED, (1 + self.state.step) / (10 + self.state.step))
         torch._foreach_lerp_(self.average, [weight.detach() for weight in self.predictor.parameters()], 1 - kept)
         return report
 

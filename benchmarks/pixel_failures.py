@@ -23,8 +23,7 @@ import acvp
 from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.data.windows import Window
-from acvp.evaluation.windows import TrueWindows, choose_places
+from acvp.data.windows import Window, WindowReader, choose_starts
 from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
@@ -94,11 +93,11 @@ def look(game: str, config: FailuresConfig) -> Futures:
     subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
     context, last = subject.predictor.context, max(SHOWN)
-    places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")
+    places = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
         for first in range(0, len(places), config.batch_size):
-            window = TrueWindows(store, places[first : first + config.batch_size], subject.view)
+            window = WindowReader(store, places[first : first + config.batch_size], subject.view)
             frames, actions = window.frames(0, context + last), window.actions(0, context + last - 1)
             walk = enumerate(subject.look_ahead(frames[:, :context], actions), 1)
             kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in walk if k in SHOWN]

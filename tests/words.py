@@ -83,7 +83,7 @@ RETIRED = {
     "life_ends": (r"life_ends", "episodic life"),
     "British spelling": (
         r"colour|\bgrey|behaviour|favour|neighbour|\bcentre|artefact|licence|judgement|\blearnt\b|modell(ed|ing)"
-        r"|labell(ed|ing)|cancelled|travell(ed|ing)|catalogue|analyse"
+        r"|labell(ed|ing)|cancelled|travell(ed|ing)|catalogue|analys(e|ed|er|ing)\b"
         r"|(optim|normal|initial|recogn|general|organ|serial|visual|summar|minim|maxim|quant|regular|synchron|\breal|util"
         r"|random|final|emphas|standard|parameter|token)is(e|es|ed|er|ers|ing|ation|ations)(\b|_)",
         "American spelling",

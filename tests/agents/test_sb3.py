@@ -54,7 +54,7 @@ def test_a_zip_becomes_an_agent_of_the_same_values(tmp_path: Path, capsys: pytes
     assert agent.about.action_meanings == TOY_ACTIONS
     capsys.readouterr()
     assert main([*arguments, "--trust-pickle"]) == 2
-    assert "agent is there already and not empty; choose another" in capsys.readouterr().err
+    assert "agent exists already and is not empty; choose another" in capsys.readouterr().err
 
 
 def test_a_zip_that_is_no_such_agent_is_refused(tmp_path: Path) -> None:

@@ -72,11 +72,11 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert [event.step for event in events.Scalars("evaluation/score")] == [0, 80, 160]
     assert (tmp_path / "agent" / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     agent = load_agent(tmp_path)
-    assert "160 decisions and 72 updates" in agent.about.training
+    assert "160 agent steps and 72 updates" in agent.about.training
     assert "the best of 3 points" in agent.about.training
-    said = text.getvalue()
-    assert "an update every 2 decisions, exploration sticky-random, until 160 decisions" in said
-    assert "finished at decision 160" in said
+    printed = text.getvalue()
+    assert "an update every 2 agent steps, exploration sticky-random, until 160 agent steps" in printed
+    assert "finished at agent step 160" in printed
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
     rates: list[float] = []
 
     def tick(trainer: AgentTrainer) -> None:
-        trainer.position.seconds = trainer.decisions / 2
+        trainer.state.seconds = trainer.steps / 2
         rates.append(trainer.dqn.exploration_rate)
 
     monkeypatch.setattr(AgentTrainer, "_tick", tick)
@@ -198,7 +198,7 @@ def test_games_of_ales_vector_env_begin_anew(
         ({"decisions": 99}, r"dqn\.decisions: 160 → 99"),
         ({"exploration": "random"}, r"dqn\.exploration: 'sticky-random' → 'random'"),
         ({"env_id": "toy"}, "env_id: 'acvp-tests/AgentToy-v0' → 'acvp/Toy-v0'"),
-        ({"resume": "never"}, "has begun already"),
+        ({"resume": "never"}, "has already begun"),
     ],
 )
 def test_a_run_that_was_started_otherwise_is_refused(

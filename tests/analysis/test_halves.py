@@ -12,14 +12,14 @@ from acvp.analysis.factors import action_layers, explain, high_variance, untrain
 from acvp.analysis.samples import Scenes, emulate, object_regions, read_scenes
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place
 from acvp.models import build_predictor
 from acvp.models.pixels import as_pixels
 from acvp.training.presets import network
 
 CONTEXT = 2
-PLACES = [Place(episode, start) for episode in range(4) for start in (0, 7, 20)]
+PLACES = [WindowStart(episode, start) for episode in range(4) for start in (0, 7, 20)]
 
 
 @pytest.fixture(scope="module")

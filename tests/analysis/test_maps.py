@@ -19,9 +19,9 @@ from acvp.analysis.figures import GAP, SIDE, grid
 from acvp.analysis.samples import Emulated, Study, open_study
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.futures import every_action, moments
-from acvp.evaluation.windows import Place
 from acvp.figures import LINE
 from acvp.loaded import LoadedModel, baselines
 from tests.evaluation.predictors import Oracle, as_subject
@@ -90,7 +90,7 @@ def test_a_single_state_has_no_other_states() -> None:
 
 def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: LoadedModel) -> None:
     plans = every_action(toy.action_count, 3)
-    for moment in moments(toy, [Place(0, 5), Place(2, 20)], RGB, CONTEXT, lambda number: plans):
+    for moment in moments(toy, [WindowStart(0, 5), WindowStart(2, 20)], RGB, CONTEXT, lambda number: plans):
         assert moment is not None
         assert np.array_equal(predict_futures(oracle, moment), moment.futures)
 

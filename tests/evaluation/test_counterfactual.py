@@ -12,11 +12,12 @@ from acvp.bootstrap import Tally
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.counterfactual import Comparison, Scores, branch, judge, measure_moments, same_futures
 from acvp.evaluation.futures import Moment, every_action, moments, sampled_plans
-from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.evaluation.windows import HeldOutPart
 from acvp.loaded import baselines
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
@@ -49,7 +50,7 @@ def test_the_same_twice(toy_part: HeldOutPart) -> None:
 
 
 def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
-    place = Place(1, 20)
+    place = WindowStart(1, 20)
     found = next(moments(toy, [place], RGB, 4, lambda number: every_action(5, 2)))
     assert found is not None
     episode = toy[1]
@@ -66,7 +67,7 @@ def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
 
 def test_a_plan_that_ends_the_game_leaves_its_state_out(toy: EpisodeStore) -> None:
     longest = max(range(len(toy)), key=lambda i: toy.entries[i].frames)  # 200 decisions: cut off by the limit
-    place = Place(longest, toy.entries[longest].frames - 6)
+    place = WindowStart(longest, toy.entries[longest].frames - 6)
     assert list(moments(toy, [place], RGB, 4, lambda number: every_action(5, 5))) == [None]
 
 
@@ -79,7 +80,7 @@ def test_chance_is_one_over_the_number_of_futures_for_every_plan(answers: HeldOu
     """Three plans, two futures: whoever ignores the action is right in half of them, plan by plan as in the mean."""
     futures = np.stack([answer_frame(0, 1), answer_frame(0, 2), answer_frame(0, 1)])[:, None]
     given, between = answer_frame(0, 0)[None], np.empty(0, np.int64)
-    moment = Moment(place=Place(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures)
+    moment = Moment(place=WindowStart(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures)
     subjects = baselines(as_subject("truth", Answers()))
     scores = {each.name: Scores(Tally(1, 1), Tally(1, 1), Tally(1, 1), Tally(1, 3)) for each in subjects}
     found = Comparison(scores, Tally(1, 1), Tally(1, 3))

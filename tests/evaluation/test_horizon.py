@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from acvp.data.views import GRAY_84
-from acvp.data.windows import Window
+from acvp.data.windows import Window, choose_starts
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.horizon import Outlook, look_ahead
 from acvp.evaluation.run import Evaluation, evaluate, frame_metrics
-from acvp.evaluation.windows import HeldOutPart, choose_places
+from acvp.evaluation.windows import HeldOutPart
 from acvp.loaded import baselines
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
@@ -46,7 +46,7 @@ def test_truth_is_perfect_and_one_frame_late_is_not(answers: HeldOutPart) -> Non
 
 def test_one_frame_late_has_its_closed_form(answers: HeldOutPart) -> None:
     found = evaluate([as_subject("late", Answers(ahead=-1))], answers, config(answers))
-    places = choose_places(answers.store, Window(1, 8), 12, seed=0, option="horizon")
+    places = choose_starts(answers.store, Window(1, 8), 12, seed=0, option="horizon")
     apart = [
         np.square((answer_frame(e, s + t).astype(float) - answer_frame(e, s + t + 1)) / 255).sum()
         for t in range(8)
@@ -58,7 +58,7 @@ def test_one_frame_late_has_its_closed_form(answers: HeldOutPart) -> None:
 
 def test_copy_last_has_its_closed_form_on_toy_game(toy_part: HeldOutPart) -> None:
     found = evaluate([as_subject("net", small_network(toy_part.store))], toy_part, config(toy_part, windows=20))
-    places = choose_places(toy_part.store, Window(1, 8), 20, seed=0, option="horizon")
+    places = choose_starts(toy_part.store, Window(1, 8), 20, seed=0, option="horizon")
     wanted = np.zeros(8)
     for episode, start in places:
         frames = toy_part.store[episode].frames(start, start + 9).astype(float) / 255
@@ -117,7 +117,7 @@ def test_memory_does_not_grow_with_windows_or_horizon(toy_part: HeldOutPart) -> 
     subjects = baselines(as_subject("net", small_network(toy_part.store)))
 
     def peak(windows: int, horizon: int) -> int:
-        places = choose_places(toy_part.store, Window(1, horizon), windows, seed=0, option="horizon")
+        places = choose_starts(toy_part.store, Window(1, horizon), windows, seed=0, option="horizon")
         outlook = Outlook(store=toy_part.store, places=places, context=1, horizon=horizon, batch_size=8)
         metrics = frame_metrics(subjects[0], toy_part, None)
         tracemalloc.start()
@@ -140,7 +140,7 @@ def test_a_diverged_prediction_counts_as_black(toy_part: HeldOutPart) -> None:
     predictor = small_network(toy_part.store)
     predictor.get_parameter("fc5.weight").data.fill_(float("nan"))
     found = evaluate([as_subject("nan", predictor)], toy_part, config(toy_part, windows=3))
-    frames = [toy_part.store[e].frames(s + 1, s + 9) for e, s in choose_places(
+    frames = [toy_part.store[e].frames(s + 1, s + 9) for e, s in choose_starts(
         toy_part.store, Window(1, 8), 3, seed=0, option="horizon")]  # fmt: skip
     wanted = np.mean([np.square(each / 255).sum((1, 2, 3)) for each in frames], 0)
     np.testing.assert_allclose(mean(found, "nan", "error"), wanted, rtol=1e-5)

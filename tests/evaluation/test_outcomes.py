@@ -13,9 +13,9 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.data.writer import open_writer
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
-from acvp.evaluation.windows import Place
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from acvp.training.presets import network
@@ -92,12 +92,14 @@ def test_no_more_steps_are_looked_at_than_asked_for(tmp_path: Path, count: int) 
     kinds = [_kind(store, place) for place in places]
     terminations = sum(episode.header.terminated for episode in store)
     assert kinds.count("termination") == min(count // 3, terminations) > 0
-    every = [_kind(store, Place(k, start)) for k, episode in enumerate(store) for start in range(len(episode) - 4)]
+    every = [
+        _kind(store, WindowStart(k, start)) for k, episode in enumerate(store) for start in range(len(episode) - 4)
+    ]
     for kind in ("reward", "neither"):
         assert kinds.count(kind) >= min(count // 3, every.count(kind)) > 0
 
 
-def _kind(store: EpisodeStore, place: Place) -> str:
+def _kind(store: EpisodeStore, place: WindowStart) -> str:
     episode, step = store[place.episode], place.start + 3
     if episode.header.terminated and step == len(episode) - 2:
         return "termination"

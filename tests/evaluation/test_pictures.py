@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
 from acvp.data.objects import find_positions
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
 from acvp.evaluation.media import Film, check_crop, check_format, crop_strip, gif, mp4, shoot, strip
-from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import BORDER, GAP, GIVEN, LINE, PREDICTED, VIDEO_HEIGHT, even_scale
 from tests.evaluation.predictors import Oracle, as_subject, small_network
 
@@ -27,7 +28,7 @@ TOLERANCE = 24
 def film(toy_part: HeldOutPart) -> Film:
     store = toy_part.store
     subjects = [as_subject("oracle", Oracle(store)), as_subject("net", small_network(store))]
-    place = Place(2, 15)
+    place = WindowStart(2, 15)
     positions = find_positions(store, [place], CONTEXT + STEPS)
     return shoot(subjects, store, place, context=CONTEXT, steps=STEPS, positions=positions)
 

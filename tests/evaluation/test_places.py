@@ -9,9 +9,9 @@ import pytest
 
 from acvp.data.split import split_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, choose_starts
 from acvp.errors import UserError
-from acvp.evaluation.windows import Trained, choose_places, evenly, held_out_part
+from acvp.evaluation.windows import Trained, evenly, held_out_part
 from tests.data.answers import answer_store
 
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> EpisodeStore:
 
 
 def test_places_are_spread_over_episodes_without_repeats(store: EpisodeStore) -> None:
-    places = choose_places(store, Window(4, 5), 30, seed=1, option="horizon")
+    places = choose_starts(store, Window(4, 5), 30, seed=1, option="horizon")
     assert len(set(places)) == len(places) == 30
     counts = Counter(place.episode for place in places)
     assert counts[0] == 2  # all it has
@@ -33,17 +33,17 @@ def test_places_are_spread_over_episodes_without_repeats(store: EpisodeStore) ->
 
 def test_places_follow_from_the_seed(store: EpisodeStore) -> None:
     window = Window(4, 5)
-    first, again, other = (choose_places(store, window, 9, seed=seed, option="horizon") for seed in (1, 1, 2))
+    first, again, other = (choose_starts(store, window, 9, seed=seed, option="horizon") for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_all_places_where_there_are_fewer(store: EpisodeStore) -> None:
-    assert len(choose_places(store, Window(40, 10), 99, seed=1, option="horizon")) == 3
+    assert len(choose_starts(store, Window(40, 10), 99, seed=1, option="horizon")) == 3
 
 
 def test_a_horizon_longer_than_any_episode(store: EpisodeStore) -> None:
     with pytest.raises(UserError, match=r"--horizon 50: the longest of 6 test episodes .* has 50 frames.* at most 46"):
-        choose_places(store, Window(4, 50), 5, seed=1, option="horizon")
+        choose_starts(store, Window(4, 50), 5, seed=1, option="horizon")
 
 
 def test_the_training_store_gives_what_every_run_held_out(store: EpisodeStore) -> None:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, evenly
+from acvp.evaluation.windows import HeldOutPart, evenly
 from tests.data.answers import INFO, answer_frame, read_answer
 from tests.evaluation.predictors import Answers, Knowing, as_subject
 
@@ -42,11 +42,11 @@ class Painter(Knowing):
 
     def __init__(self) -> None:
         super().__init__((6, 8, 3), 3)
-        self.record: dict[Place, list[list[int]]] = defaultdict(list)
+        self.record: dict[WindowStart, list[list[int]]] = defaultdict(list)
 
     def recognize(self, frames: NDArray[np.uint8]) -> list[int]:
         actions: list[int] = []
-        self.record[Place(*read_answer(frames[-1]))].append(actions)
+        self.record[WindowStart(*read_answer(frames[-1]))].append(actions)
         return actions
 
     def go_on(self, known: list[int], action: int) -> tuple[NDArray[np.uint8], Any]:
@@ -65,7 +65,7 @@ def config(part: HeldOutPart) -> EvaluateConfig:
     )  # fmt: skip
 
 
-def error(place: Place, actions: list[int]) -> NDArray[np.float64]:
+def error(place: WindowStart, actions: list[int]) -> NDArray[np.float64]:
     """The squared error (HORIZON,) of the painted frames after a window, in the paper's scale."""
     truth = [answer_frame(place.episode, place.start + 1 + t) for t in range(HORIZON)]
     return np.array(
@@ -76,7 +76,7 @@ def error(place: Place, actions: list[int]) -> NDArray[np.float64]:
 def test_shuffled_windows_get_the_actions_of_another_window(part: HeldOutPart) -> None:
     painter = Painter()
     found = evaluate([as_subject("painter", painter)], part, config(part))
-    places = choose_places(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
+    places = choose_starts(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
     own = {p: part.store[p.episode].actions[p.start : p.start + HORIZON].tolist() for p in places}
     assert len({tuple(actions) for actions in own.values()}) == WINDOWS
     chosen = [places[i] for i in evenly(WINDOWS, SHUFFLED)]

@@ -153,7 +153,7 @@ LEARNING = (
         "training/state.py",
         "self.stale = 0 if score < self.phase_best",
         "self.stale = 0 if score < self.best",
-        "training/test_position.py::test_patience_counts_within_a_phase_and_the_best_score_over_the_run",
+        "training/test_state.py::test_patience_counts_within_a_phase_and_the_best_score_over_the_run",
     ),
     Mutant(
         "held-out windows come from the training part",

@@ -73,7 +73,7 @@ RECORDING = (
         "data/priorities.py",
         "before[starts + context - 1]",
         "before[starts + context]",
-        "data/test_rarity.py::test_a_window_is_as_rare_as_the_steps_it_predicts",
+        "data/test_priorities.py::test_a_window_is_as_rare_as_the_steps_it_predicts",
     ),
     Mutant(
         "gray levels are rounded down",

@@ -209,7 +209,7 @@ def test_a_killed_extension_still_writes_its_predictor(
     assert not (tmp_path / "run" / "predictor" / "config.json").exists()
     trace.stop_after = 0
     assert run(store, longer, tmp_path / "run", minutes=9.0).exit_code == 0
-    assert [moment[0] for moment in trace.moments] == list(range(1, 19))
+    assert [update[0] for update in trace.updates] == list(range(1, 19))
     assert "18 updates" in (tmp_path / "run" / "predictor" / "README.md").read_text()
 
 

@@ -147,9 +147,9 @@ def test_muon_goes_on_as_if_never_stopped() -> None:
     optimizers = [make_optimizer(OptimizerConfig(name="muon"), network) for network in networks]
     for number, gradient in enumerate(gradients):
         if number == 2:
-            moments = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizers[1]).items()}
+            state = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizers[1]).items()}
             optimizers[1] = make_optimizer(OptimizerConfig(name="muon"), networks[1])
-            restore_optimizer(optimizers[1], moments)
+            restore_optimizer(optimizers[1], state)
         for network, optimizer in zip(networks, optimizers, strict=True):
             set_learning_rate(optimizer, 1e-2)
             network.wide.weight.grad = gradient.clone()

@@ -118,7 +118,7 @@ def test_a_stopped_run_goes_on_with_the_same_places(
     update = Trainer.update
 
     def stop_after_two(trainer: Trainer, *given: Any) -> Any:
-        if trainer.position.step == 1:
+        if trainer.state.step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return update(trainer, *given)
 

@@ -27,7 +27,7 @@ from acvp.runs import RunFolder, differences
 from acvp.training.config import OptimizerConfig, Phase, TrainingConfig
 from acvp.training.data import DeviceBatch, TrainingData, objective
 from acvp.training.presets import config_from_dict, network
-from acvp.training.state import Position
+from acvp.training.state import TrainerState
 from acvp.training.validation import HeldOut
 from tests.faults import PATIENCE, ROOT
 from tests.training.small import FRAME, Trace, run, sizes, small_config, toy_store
@@ -146,12 +146,12 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
 
 
 def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
-    position = Position()
-    assert [(position.judge(score), position.stale) for score in (3.0, 5.0, 4.0, 3.0, 2.0)] == [
+    state = TrainerState()
+    assert [(state.add_score(score), state.stale) for score in (3.0, 5.0, 4.0, 3.0, 2.0)] == [
         (True, 0), (False, 1), (False, 2), (False, 3), (True, 0),
     ]  # fmt: skip
-    position.next_phase()
-    assert [(position.judge(score), position.stale) for score in (9.0, 8.0, 8.5)] == [
+    state.next_phase()
+    assert [(state.add_score(score), state.stale) for score in (9.0, 8.0, 8.5)] == [
         (False, 0), (False, 0), (False, 1),
     ]  # fmt: skip
 
@@ -173,9 +173,9 @@ def test_the_weight_of_the_outcome_reaches_the_heads(store: EpisodeStore, tmp_pa
     heavy = replace(training, phases=tuple(replace(phase, outcome_weight=50.0) for phase in training.phases))
     losses = []
     for name, each in (("plain", training), ("heavy", heavy)):
-        trace.moments.clear()
+        trace.updates.clear()
         assert run(store, each, tmp_path / name).exit_code == 0
-        losses.append(trace.moments[0][1])
+        losses.append(trace.updates[0][1])
     assert losses[1] > losses[0] + 40 * log(2)
 
 
@@ -251,7 +251,7 @@ def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: si
 def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     folder, text = tmp_path / "run", io.StringIO()
     run(store, small_config(), tmp_path / "whole")
-    whole, trace.moments = trace.moments, []
+    whole, trace.updates = trace.updates, []
     trace.stop_after = 6
     run(store, small_config(), folder)
     damaged = folder / "checkpoints" / "step-000000006" / "optimizer.safetensors"
@@ -260,15 +260,15 @@ def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_pat
     trace.stop_after = 0
     assert run(store, small_config(), folder, text).exit_code == 0
     assert "its checksum is not the manifest's" in text.getvalue()
-    assert "going on from step 5" in text.getvalue()
-    assert trace.moments[6:] == whole[5:]
+    assert "resuming from step 5" in text.getvalue()
+    assert trace.updates[6:] == whole[5:]
 
 
 def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     run(store, small_config(), tmp_path / "run")
-    before = len(trace.moments)
+    before = len(trace.updates)
     assert run(store, small_config(), tmp_path / "run").exit_code == 0
-    assert len(trace.moments) == before
+    assert len(trace.updates) == before
 
 
 def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:

@@ -26,16 +26,13 @@ from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
 from acvp.agents.vec_env import AgentVecEnv
 from acvp.envs import make_game
+from acvp.harness import DivergenceError
 from acvp.seeding import derived_seed
 
 OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "rmsprop": (torch.optim.RMSprop, {"alpha": 0.95, "eps": 0.01}),
     "adam": (torch.optim.Adam, {"eps": 1e-4, "fused": True}),
 }
-
-
-class DivergedError(Exception):
-    """The loss stopped being a number; what was saved before is untouched."""
 
 
 class FeaturesExtractor(BaseFeaturesExtractor):
@@ -140,7 +137,7 @@ class AcvpDqn(DQN):
         super().train(gradient_steps, batch_size)
         loss = self.logger.name_to_value["train/loss"]
         if not isfinite(loss):
-            raise DivergedError(f"the loss is {loss} after {self._n_updates:,} updates; try a lower learning rate")
+            raise DivergenceError(f"the loss is {loss} after {self._n_updates:,} updates")
 
     def network(self) -> ValueNetwork:
         """Return a copy of the value network that needs no Stable-Baselines3."""

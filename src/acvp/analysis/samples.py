@@ -26,9 +26,8 @@ from acvp.data.objects import PATCH
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place, TrueWindows, choose_places
 from acvp.loaded import LoadedModel
 
 BATCH = 16
@@ -39,7 +38,7 @@ BATCH = 16
 class Scenes:
     """What the store tells about some moments."""
 
-    places: list[Place]
+    places: list[WindowStart]
     """Where the given frames begin."""
     given: NDArray[np.uint8]
     """(S, T, h, w, C)"""
@@ -59,9 +58,9 @@ class Scenes:
         return changed
 
 
-def read_scenes(store: EpisodeStore, places: list[Place], view: View, context: int) -> Scenes:
+def read_scenes(store: EpisodeStore, places: list[WindowStart], view: View, context: int) -> Scenes:
     """Return the scenes whose first given frame is at each place."""
-    windows = TrueWindows(store, places, view)
+    windows = WindowReader(store, places, view)
     frames = windows.frames(0, context + 1)
     return Scenes(
         places=places, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
@@ -110,7 +109,7 @@ class Emulated:
     """The next frame under every action, (S, A, h, w, C); None where the game cannot save its state."""
 
 
-def emulate(store: EpisodeStore, places: list[Place], view: View, context: int, progress: Progress) -> Emulated:
+def emulate(store: EpisodeStore, places: list[WindowStart], view: View, context: int, progress: Progress) -> Emulated:
     """Play the episodes of the places again, and look around at the last given frame of each."""
     wanted: dict[int, dict[int, int]] = {}
     for number, (episode, start) in enumerate(places):
@@ -167,7 +166,7 @@ class Study:
     """The moments to measure on."""
     emulated: Emulated | str
     """What the emulator says of them, or why it cannot."""
-    examples: list[Place]
+    examples: list[WindowStart]
     """Of the moments to picture."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
@@ -192,7 +191,7 @@ class Study:
             raise UserError(self.emulated)
         return self.emulated
 
-    def title(self, place: Place) -> str:
+    def title(self, place: WindowStart) -> str:
         """Return what a moment is called: its episode and the last frame given."""
         last = place.start + self.subject.predictor.context - 1
         return f"episode {self.store.entries[place.episode].number}, frame {last}"
@@ -202,7 +201,7 @@ def open_study(subject: LoadedModel, store: EpisodeStore, config: AnalyzeConfig,
     """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
     window = Window(subject.predictor.context, config.steps)
     named = [place_of(store, moment, window) for moment in config.moments()]
-    places = choose_places(store, window, config.states, seed=config.seed, option="steps")
+    places = choose_starts(store, window, config.states, seed=config.seed, option="steps")
     scenes = read_scenes(store, places, subject.view, window.context)
     emulated: Emulated | str
     try:
@@ -226,7 +225,7 @@ def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
     return [int(part[weights[part].argmax()]) for part in parts]
 
 
-def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
+def place_of(store: EpisodeStore, moment: At, window: Window) -> WindowStart:
     """Return where the given frames of a moment begin; refuse one that the store lacks."""
     numbers = [entry.number for entry in store.entries]
     if moment.episode not in numbers:
@@ -239,4 +238,4 @@ def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
             f"--at {moment.episode}:{moment.frame}: in this episode frames {first} to {last} have {window.context} "
             f"frames to give and {window.horizon} to come"
         )
-    return Place(position, moment.frame - first)
+    return WindowStart(position, moment.frame - first)

@@ -177,7 +177,7 @@ def _end_with_parent() -> None:
 Progress = Callable[[int, int], None]
 """Called with (frames, bytes) of the store so far."""
 
-MAX_DECISIONS = 27_000
+MAX_STEPS = 27_000
 """Limit of games that have none: Atari's own, half an hour of play at four frames a decision."""
 
 GOAL_NAME = ".collecting"
@@ -258,7 +258,7 @@ def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> Episod
     game = make_game(config.env_id, max_steps=config.max_steps, **options)  # type: ignore[arg-type]
     if game.limit is None:
         game.close()
-        game = make_game(config.env_id, max_steps=MAX_DECISIONS, **options)  # type: ignore[arg-type]
+        game = make_game(config.env_id, max_steps=MAX_STEPS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
         raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a store can tell {MAX_ACTIONS} apart")
     return EpisodePlayer(config, game, policy)

@@ -25,7 +25,7 @@ def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0)
     if not 0.0 < test_fraction < 1.0:
         raise UserError(f"test fraction {test_fraction}: it must lie between 0 and 1")
     plays: dict[str, list[int]] = {}
-    for position, play in enumerate(plays_of(store)[0]):
+    for position, play in enumerate(content_groups(store)[0]):
         plays.setdefault(play, []).append(position)
     if len(plays) < 2:
         raise UserError(
@@ -48,7 +48,7 @@ def _draw(store: EpisodeStore, plays: dict[str, list[int]], test_fraction: float
     return [i for play in drawn or [min(frames, key=lambda play: frames[play])] for i in plays[play]]
 
 
-def plays_of(*stores: EpisodeStore) -> list[list[str]]:
+def content_groups(*stores: EpisodeStore) -> list[list[str]]:
     """For each store a name of the play that each episode is of; equal names are the same play.
 
     An episode shorter than an opening is the same play as any episode that begins with it.
@@ -68,7 +68,7 @@ def plays_of(*stores: EpisodeStore) -> list[list[str]]:
 
 def find_leaks(train: EpisodeStore, test: EpisodeStore) -> list[tuple[int, int]]:
     """Pairs (train episode, test episode) that are the same play."""
-    trained, tested = plays_of(train, test)
+    trained, tested = content_groups(train, test)
     number = {play: entry.number for play, entry in zip(trained, train.entries, strict=True)}
     pairs = zip(tested, test.entries, strict=True)
     return [(number[play], entry.number) for play, entry in pairs if play in number]

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from acvp.bootstrap import Bootstrap, Tally
 from acvp.console import Progress, Stage
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.durable import write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
@@ -33,7 +33,7 @@ from acvp.evaluation.definitions import frame_scale
 from acvp.evaluation.figures import accuracy_figure, example_picture
 from acvp.evaluation.futures import Moment, Plans, every_action, moments, open_game, sampled_plans
 from acvp.evaluation.run import few_episodes, open_runs
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import in_color, write_figure
 from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
 from acvp.models.pixels import as_pixels, to_frames, to_pixels
@@ -82,7 +82,7 @@ class Comparison:
     """Moments at which all plans lead to the same frames."""
     ended: int = 0
     """Moments left out since a plan ends the game."""
-    examples: list[Place] = field(default_factory=list)
+    examples: list[WindowStart] = field(default_factory=list)
     """Some moments that tell something."""
 
     def take_in(self, measured: Sequence[dict[str, Any]]) -> None:
@@ -93,9 +93,9 @@ class Comparison:
             elif each["futures"] == 1:
                 self.same += 1
             else:
-                self._take_in(Place(*each["place"]), each["futures"], each["scores"])
+                self._take_in(WindowStart(*each["place"]), each["futures"], each["scores"])
 
-    def _take_in(self, place: Place, futures: int, measured: dict[str, dict[str, Any]]) -> None:
+    def _take_in(self, place: WindowStart, futures: int, measured: dict[str, dict[str, Any]]) -> None:
         episode = np.array([place.episode])
         self.futures.append(futures)
         self.chance.add(0, episode, np.array([1 / futures]))
@@ -226,14 +226,14 @@ class Branches:
         self.subjects, self.store, self.config = [*subjects, *baselines(subjects[0])], part.store, config
         self.view, self.context = subjects[0].view, max(subject.predictor.context for subject in self.subjects)
         window = Window(self.context, config.steps)
-        self.places = choose_places(part.store, window, config.states, seed=config.seed, option="steps")
+        self.places = choose_starts(part.store, window, config.states, seed=config.seed, option="steps")
 
     @property
     def most_plans(self) -> int:
         """Plans of a moment at most."""
         return self.store.action_count if self.config.sequences is None else self.config.sequences
 
-    def moments(self, places: Sequence[Place]) -> Iterator[Moment | None]:
+    def moments(self, places: Sequence[WindowStart]) -> Iterator[Moment | None]:
         """Yield some of the moments."""
         numbers = [self.places.index(place) for place in places]
         return moments(self.store, places, self.view, self.context, lambda i: self.plans(numbers[i]))
@@ -266,7 +266,7 @@ def branch(
     for _, group in groupby(places, lambda place: place.episode):
         here = list(group)
 
-        def measure(here: list[Place] = here, done: int = done) -> dict[str, Any]:
+        def measure(here: list[WindowStart] = here, done: int = done) -> dict[str, Any]:
             show = partial(_show, progress, done, len(places))
             scale = frame_scale(branches.view.gray)
             return {"moments": measure_moments(everyone, branches.moments(here), scale=scale, progress=show)}
@@ -290,7 +290,7 @@ def _show(progress: Progress, before: int, total: int, done: int) -> None:
 
 
 @torch.inference_mode()
-def _examples(branches: Branches, places: Sequence[Place]) -> Iterator[bytes]:
+def _examples(branches: Branches, places: Sequence[WindowStart]) -> Iterator[bytes]:
     """Yield pictures of some moments: the true and the predicted last frame of every plan."""
     for place in places:
         moment = next(branches.moments([place]))

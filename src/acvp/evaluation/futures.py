@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
+from acvp.data.windows import WindowStart
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place
 from acvp.seeding import generator
 
 Plans = NDArray[np.int64]  # (P, L)
@@ -27,7 +27,7 @@ NEEDS = "counterfactuals need a store made by acvp collect, with its game, seeds
 class Moment:
     """A moment of a play with several ways to go on."""
 
-    place: Place
+    place: WindowStart
     given: NDArray[np.uint8]
     """(T, h, w, C), the frames that led to it."""
     between: NDArray[np.int64]
@@ -63,7 +63,7 @@ def open_game(store: EpisodeStore) -> Game:
 
 
 def moments(
-    store: EpisodeStore, places: Sequence[Place], view: View, context: int, plans: Callable[[int], Plans]
+    store: EpisodeStore, places: Sequence[WindowStart], view: View, context: int, plans: Callable[[int], Plans]
 ) -> Iterator[Moment | None]:
     """Yield the moment at the last given frame of each place, None where a plan ends the game before its time.
 
@@ -86,7 +86,9 @@ def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Itera
         raise UserError(f"{NEEDS}: {error}") from error
 
 
-def _moment(store: EpisodeStore, place: Place, view: View, context: int, plans: Plans, game: Game) -> Moment | None:
+def _moment(
+    store: EpisodeStore, place: WindowStart, view: View, context: int, plans: Plans, game: Game
+) -> Moment | None:
     episode, stop = store[place.episode], place.start + context
     futures = list(game.branch(plans.tolist()))
     if any(len(steps) < plans.shape[1] for steps in futures):

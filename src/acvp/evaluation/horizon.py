@@ -22,8 +22,9 @@ from acvp.bootstrap import Tally
 from acvp.console import Progress
 from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowReader, WindowStart
 from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values
-from acvp.evaluation.windows import Place, TrueWindows, batches, evenly
+from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
 from acvp.runs import ResultCache
@@ -40,7 +41,7 @@ class Outlook:
     """Windows to look ahead from."""
 
     store: EpisodeStore
-    places: Sequence[Place]
+    places: Sequence[WindowStart]
     context: int
     """Real frames given: the most that any subject needs."""
     horizon: int
@@ -105,17 +106,17 @@ class _Survey:
         self._paired = set(outlook.shuffled())
         self._done = 0
 
-    def measure(self, places: Sequence[Place], first: int) -> None:
+    def measure(self, places: Sequence[WindowStart], first: int) -> None:
         """Look ahead from a batch of places, the first being number `first` of all."""
         paired = np.array([first + i in self._paired for i in range(len(places))])
         self._take_in(places, {"paired": paired.tolist()}, lambda rows: self._measure(places, rows, paired))
 
-    def measure_shuffled(self, places: Sequence[Place], actions: NDArray[np.int64]) -> None:
+    def measure_shuffled(self, places: Sequence[WindowStart], actions: NDArray[np.int64]) -> None:
         """Look ahead from a batch of places under other actions; only the error is measured, and not of baselines."""
         digest = hashlib.sha256(actions.tobytes()).hexdigest()
         self._take_in(places, {"actions": digest}, lambda rows: self._measure_shuffled(places, rows, actions))
 
-    def _take_in(self, places: Sequence[Place], which: dict[str, Any], measure: Callable[[Rows], None]) -> None:
+    def _take_in(self, places: Sequence[WindowStart], which: dict[str, Any], measure: Callable[[Rows], None]) -> None:
         """Measure a batch into tallies of its own, unless it was measured before, and add them to those of all."""
         steps = self.outlook.horizon
         episodes, rows = np.unique([place.episode for place in places], return_inverse=True)
@@ -137,7 +138,7 @@ class _Survey:
         self._done += len(places) * steps
         self._progress(self._done)
 
-    def _measure(self, places: Sequence[Place], rows: Rows, paired: NDArray[np.bool_]) -> None:
+    def _measure(self, places: Sequence[WindowStart], rows: Rows, paired: NDArray[np.bool_]) -> None:
         outlook, truth = self.outlook, self._truth(places)
         given, actions = truth.frames(0, outlook.context), truth.actions(0, outlook.length - 1)
         walks = [subject.look_ahead(given, actions) for subject in self.subjects]
@@ -152,7 +153,7 @@ class _Survey:
             before = frames
             self._progress(self._done + (t + 1) * len(places))
 
-    def _measure_shuffled(self, places: Sequence[Place], rows: Rows, actions: NDArray[np.int64]) -> None:
+    def _measure_shuffled(self, places: Sequence[WindowStart], rows: Rows, actions: NDArray[np.int64]) -> None:
         outlook, truth = self.outlook, self._truth(places)
         learned = [subject for subject in self.subjects if not subject.baseline]
         given, between = truth.frames(0, outlook.context), truth.actions(0, outlook.context - 1)
@@ -180,10 +181,10 @@ class _Survey:
                 tallies[name] = Tally(int(rows.max()) + 1, self.outlook.horizon)
             tallies[name].add(step, rows, each)
 
-    def _truth(self, places: Sequence[Place]) -> TrueWindows:
-        return TrueWindows(self.outlook.store, places, self.subjects[0].view)
+    def _truth(self, places: Sequence[WindowStart]) -> WindowReader:
+        return WindowReader(self.outlook.store, places, self.subjects[0].view)
 
-    def _positions(self, places: Sequence[Place], t: int) -> NDArray[np.float64] | None:
+    def _positions(self, places: Sequence[WindowStart], t: int) -> NDArray[np.float64] | None:
         positions = self.outlook.positions
         return None if positions is None else np.stack([positions[e][start + t] for e, start in places])
 
@@ -203,7 +204,7 @@ class _Alive:
         return self.kept.astype(np.float64)
 
 
-def _shuffled_batches(outlook: Outlook) -> list[tuple[Sequence[Place], NDArray[np.int64]]]:
+def _shuffled_batches(outlook: Outlook) -> list[tuple[Sequence[WindowStart], NDArray[np.int64]]]:
     """Return some of the places with another one's actions: a random ring, so that none keeps its own."""
     places = [outlook.places[i] for i in outlook.shuffled()]
     ring = generator("shuffled", outlook.seed).permutation(len(places))

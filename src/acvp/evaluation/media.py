@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from acvp.console import Progress
 from acvp.data.objects import PATCH, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Crop, EvaluateConfig, parse_crop, strip_steps
-from acvp.evaluation.windows import HeldOutPart, Place, TrueWindows, choose_places
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import (
     FAINT,
     GIF_HEIGHT,
@@ -96,7 +96,7 @@ class Film:
 def shoot(
     subjects: Sequence[LoadedModel],
     store: EpisodeStore,
-    place: Place,
+    place: WindowStart,
     *,
     context: int,
     steps: int,
@@ -104,7 +104,7 @@ def shoot(
 ) -> Film:
     """Look ahead from one place with every subject and keep all frames."""
     view, length = subjects[0].view, context + steps
-    window = TrueWindows(store, [place], view)
+    window = WindowReader(store, [place], view)
     truth, actions = window.frames(0, length), window.actions(0, length - 1)
     predictions = {
         subject.name: np.concatenate([to_frames(p) for p in subject.look_ahead(truth[:, :context], actions)])
@@ -258,12 +258,12 @@ class Studio:
         check_alike(subjects, part.store)
         self.subjects, self.store, self.config = subjects, part.store, config
         self.window = Window(max(subject.predictor.context for subject in subjects), config.film_steps)
-        self.places: list[Place] = []
+        self.places: list[WindowStart] = []
         self.crop = None if config.crop is None else parse_crop(config.crop)
         if config.videos:
             for name in config.video_formats:
                 check_format(name)
-            self.places = choose_places(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
+            self.places = choose_starts(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
         if self.crop:
             check_crop(self.crop, *subjects[0].predictor.config.frame[:2])
 

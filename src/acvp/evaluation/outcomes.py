@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from acvp.console import Progress
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.windows import Place, TrueWindows, batches
+from acvp.data.windows import WindowReader, WindowStart
+from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
 from acvp.seeding import generator
 
@@ -59,21 +60,21 @@ def measure_outcomes(
     return found
 
 
-def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) -> tuple[list[Place], Floats]:
+def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) -> tuple[list[WindowStart], Floats]:
     """Return up to `count` windows of ``context`` frames before a step, and how many steps each of them stands for.
 
     Of steps with a termination, with a reward and with neither, about as many each, as far as there are. A place's
     start is the first of its frames. Not more than `count` episodes are read.
     """
-    kinds: tuple[list[Place], ...] = ([], [], [])
+    kinds: tuple[list[WindowStart], ...] = ([], [], [])
     draw = generator("outcomes", seed)
     for position in sorted(draw.permutation(len(store))[:count].tolist()):
         episode = store[position]
         for step in range(context - 1, len(episode) - 1):
             last = episode.header.terminated and step == len(episode) - 2
             kind = 0 if last else 1 if episode.rewards[step] else 2
-            kinds[kind].append(Place(position, step - context + 1))
-    places: list[Place] = []
+            kinds[kind].append(WindowStart(position, step - context + 1))
+    places: list[WindowStart] = []
     weights: list[float] = []
     for found, share in zip(kinds, _shares([len(found) for found in kinds], count), strict=True):
         drawn = draw.permutation(len(found))[:share]
@@ -125,17 +126,17 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
     }
 
 
-def _truth(store: EpisodeStore, place: Place, context: int) -> tuple[int, bool]:
+def _truth(store: EpisodeStore, place: WindowStart, context: int) -> tuple[int, bool]:
     """Return class of the reward's sign and whether the play ends at the step after a window."""
     episode, step = store[place.episode], place.start + context - 1
     return int(np.sign(episode.rewards[step])) + 1, bool(episode.header.terminated and step == len(episode) - 2)
 
 
 @torch.inference_mode()
-def _foretold(subject: LoadedModel, store: EpisodeStore, places: Sequence[Place]) -> tuple[Floats, Floats]:
+def _foretold(subject: LoadedModel, store: EpisodeStore, places: Sequence[WindowStart]) -> tuple[Floats, Floats]:
     """Return probabilities of the reward's signs (B, 3) and of the end (B,)."""
     context, predictor = subject.predictor.context, subject.predictor
-    truth = TrueWindows(store, places, subject.view)
+    truth = WindowReader(store, places, subject.view)
     frames = predictor.normalizer.to_float(torch.from_numpy(truth.frames(0, context)).to(subject.device))
     actions = torch.from_numpy(truth.actions(0, context)).to(subject.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome

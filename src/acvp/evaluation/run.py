@@ -21,7 +21,7 @@ from acvp.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
 from acvp.console import Progress, Stage
 from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
 from acvp.evaluation.definitions import METRICS, TOTALS, formula, frame_scale
@@ -30,7 +30,7 @@ from acvp.evaluation.horizon import Outlook, Tallies, look_ahead
 from acvp.evaluation.media import Studio
 from acvp.evaluation.metrics import FrameMetrics
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part, refuse_unknown_split, training_of
+from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
 from acvp.pixel import PixelPredictor
@@ -148,7 +148,7 @@ def evaluate(
     everyone = [*subjects, *baselines(subjects[0])]
     context = max(subject.predictor.context for subject in everyone)
     window = Window(context, config.horizon)
-    places = choose_places(part.store, window, config.windows, seed=config.seed, option="horizon")
+    places = choose_starts(part.store, window, config.windows, seed=config.seed, option="horizon")
     positions, left_out = _positions(part, places, window, progress)
     outlook = Outlook(
         store=part.store,
@@ -186,7 +186,7 @@ def _keeps_colors(subject: LoadedModel) -> bool:
 
 
 def _positions(
-    part: HeldOutPart, places: Sequence[Place], window: Window, progress: Progress
+    part: HeldOutPart, places: Sequence[WindowStart], window: Window, progress: Progress
 ) -> tuple[Positions | None, dict[str, str]]:
     """Return where the controlled object is, or why that is not known."""
     try:

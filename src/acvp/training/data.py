@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.data.priorities import rarity_of, rarity_of_windows
+from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view, mean_frame
-from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
+from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from acvp.models import Normalizer, Predictions, squared_error_loss
 from acvp.pixel.statistics import Color, Found, places_of
@@ -63,7 +63,7 @@ def to_device(batch: WindowBatch, normalizer: Normalizer) -> DeviceBatch:
         to_float(normalizer, torch.from_numpy(batch.frames), palette),
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
-        torch.from_numpy(batch.ends).to(device),
+        torch.from_numpy(batch.terminated).to(device),
     )
 
 
@@ -99,17 +99,17 @@ class TrainingData:
     def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Look up how rare each step of the training part is, unless that is known."""
         if self._rarity is None:
-            self._rarity = rarity_of(self.train, progress)
+            self._rarity = step_priorities(self.train, progress)
 
-    def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
+    def priorities(self, windows: Windows, phase: Phase) -> tuple[Priority, ...]:
         """Return which of a phase's windows are drawn more often than others."""
-        found: tuple[Emphasis, ...] = ()
+        found: tuple[Priority, ...] = ()
         if phase.rare_share:
             self.look_for_rare()
             assert self._rarity is not None
-            found += windows.emphasis(phase.rare_share, rarity_of_windows(windows, self._rarity))
+            found += windows.priority(phase.rare_share, window_priorities(windows, self._rarity))
         if phase.event_share:
-            found += windows.emphasis(phase.event_share, windows.eventful())
+            found += windows.priority(phase.event_share, windows.event_weights())
         return found
 
     def batches(
@@ -120,7 +120,7 @@ class TrainingData:
         windows, seed = self.windows(phase), self.config.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
-            ahead=threads + 1, emphases=self.emphases(windows, phase),
+            ahead=threads + 1, priorities=self.priorities(windows, phase),
         )  # fmt: skip
         yield from batches
 

@@ -8,7 +8,7 @@ import pytest
 
 from acvp.data.formats import export_store, import_store
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 
 def make_video(file: Path, frames: int, codec: str = "ffv1", pixels: str = "bgr0", side: int = 32) -> Path:

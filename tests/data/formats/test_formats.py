@@ -10,7 +10,7 @@ from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_failed_export_leaves_nothing(format: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format", ["authors", "npz", "video"])
 def test_an_export_overwrites_nothing(format: str, tmp_path: Path) -> None:
     store = simple_store(tmp_path / "store", [2])
-    with pytest.raises(UserError, match="store is there already and not empty; choose another"):
+    with pytest.raises(UserError, match="store exists already and is not empty; choose another"):
         export_store(format, store, tmp_path / "store")
     (tmp_path / "out").mkdir()
     with new_folder(tmp_path / "out"), pytest.raises(UserError, match=r"out.partial is being written by process"):
@@ -120,7 +120,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     store = simple_store(tmp_path / "store", [2])
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(
-        UserError, match=r"out: could not be written \(No space left on device\); nothing of it is left"
+        UserError, match=r"out: could not be written \(No space left on device\); everything written was removed"
     ):
         export_store("authors", store, tmp_path / "out")
     assert not (tmp_path / ".out.partial").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from acvp.data.formats import export_store, import_store
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 FRAMES = np.arange(5 * 4 * 6 * 3, dtype=np.uint8).reshape(5, 4, 6, 3)
 ACTIONS = np.array([0, 2, 1, 0])

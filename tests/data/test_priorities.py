@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.priorities import CELL, changed_cells, rarity_of, rarity_of_windows
+from acvp.data.priorities import CELL, changed_cells, step_priorities, window_priorities
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from tests.data.answers import answer_store, color_store
@@ -38,7 +38,7 @@ def test_a_step_is_as_rare_as_its_changes_are_in_the_whole_store(store: EpisodeS
     plain = [plain_changes(np.asarray(episode.frames(0, len(episode)))) for episode in store]
     counts = Counter(change for episode in plain for step in episode for change in step)
     expected = [[sum(1 / counts[change] for change in step) for step in episode] for episode in plain]
-    found = rarity_of(store)
+    found = step_priorities(store)
     assert [len(each) for each in found] == [entry.frames - 1 for entry in store.entries]
     assert np.concatenate(found) == pytest.approx(np.concatenate(expected))
     assert np.concatenate(found).sum() == pytest.approx(len(counts))  # every kind weighs the same
@@ -46,9 +46,9 @@ def test_a_step_is_as_rare_as_its_changes_are_in_the_whole_store(store: EpisodeS
 
 @pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 4), (30, 9)])
 def test_a_window_is_as_rare_as_the_steps_it_predicts(store: EpisodeStore, context: int, horizon: int) -> None:
-    of_steps = rarity_of(store)
+    of_steps = step_priorities(store)
     windows = Windows(store, Window(context, horizon))
-    found = rarity_of_windows(windows, of_steps)
+    found = window_priorities(windows, of_steps)
     assert len(found) == len(windows)
     places = [windows.locate(number) for number in range(len(windows))]
     expected = [of_steps[p][start + context - 1 : start + context + horizon - 1].sum() for p, start in places]
@@ -58,8 +58,8 @@ def test_a_window_is_as_rare_as_the_steps_it_predicts(store: EpisodeStore, conte
 def test_windows_are_counted_past_episodes_that_are_too_short(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path, [1, 9, 60, 3]), Window(4, 3))
     assert windows.left_out == 2
-    of_steps = rarity_of(windows.store)
-    found = rarity_of_windows(windows, of_steps)
+    of_steps = step_priorities(windows.store)
+    found = window_priorities(windows, of_steps)
     assert found[0] == pytest.approx(of_steps[1][3:6].sum())
     assert found[3] == pytest.approx(of_steps[2][3:6].sum())
     assert len(found) == 3 + 54
@@ -74,23 +74,25 @@ def test_kinds_are_the_same_whatever_the_palettes_of_the_episodes_and_the_memory
 ) -> None:
     monkeypatch.setattr("acvp.data.priorities.KEPT", kept)
     store = color_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
-    assert [each.tolist() for each in rarity_of(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
+    assert [each.tolist() for each in step_priorities(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
 
 
 def test_a_store_of_too_many_colors_is_looked_at_by_its_pixels(tmp_path: Path) -> None:
     store = color_store(tmp_path, [[(e, t, 7) for t in range(200)] for e in range(2)] + [[(0, 0, 7), (0, 1, 7)]])
     assert store.palette is None
-    first, second, again = rarity_of(store)
+    first, second, again = step_priorities(store)
     assert first.tolist() == [0.5] + [1.0] * 198
     assert second.tolist() == [1.0] * 199
     assert again.tolist() == [0.5]
 
 
 def test_long_episodes_are_read_in_blocks(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = rarity_of(store)
+    whole = step_priorities(store)
     monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", 5000)
     told: list[tuple[int, int]] = []
-    assert all(np.array_equal(a, b) for a, b in zip(whole, rarity_of(store, lambda *d: told.append(d)), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(whole, step_priorities(store, lambda *d: told.append(d)), strict=True)
+    )
     assert told[-1] == (len(store), len(store))
 
 

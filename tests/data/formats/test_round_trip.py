@@ -11,7 +11,7 @@ from acvp.data.episode import Episode
 from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
-from tests.data.exchange.stores import INFO, MEANINGS, Plan, answer_of, make_store, simple_store, store_plans
+from tests.data.formats.stores import INFO, MEANINGS, Plan, answer_of, make_store, simple_store, store_plans
 
 KEEPS_NAMES = {"npz", "minari"}
 KEEPS_REWARDS = {"npz", "minari", "video"}

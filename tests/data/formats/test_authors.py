@@ -11,7 +11,7 @@ from PIL import Image
 from acvp.data.formats import export_store, import_store
 from acvp.data.formats.authors import read_mean
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 SIZE = (4, 6)
 

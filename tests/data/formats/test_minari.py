@@ -15,7 +15,7 @@ from acvp.data.formats import export_store, import_store
 from acvp.data.formats.minari import default_id
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from tests.data.exchange.stores import simple_store
+from tests.data.formats.stores import simple_store
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 40, 36, 3), np.uint8)
 
@@ -158,5 +158,5 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"dataset id .*: expected something like acvp/freeway-v0"):
             export_store("minari", store, tmp_path / "root", dataset_id=wrong)
     export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")
-    with pytest.raises(UserError, match=r"d-v0 is there already and not empty"):
+    with pytest.raises(UserError, match=r"d-v0 exists already and is not empty"):
         export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")

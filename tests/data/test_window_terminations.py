@@ -33,7 +33,7 @@ def assert_within(windows: Windows, number: int) -> None:
     assert batch.rewards[0].tolist() == list(range(first, first + length - 1))
     header = windows.store[episode].header
     over = [header.terminated and first + t + 2 == header.frames for t in range(length - 1)]
-    assert batch.ends[0].tolist() == over
+    assert batch.terminated[0].tolist() == over
 
 
 @counted("5 windows never cross an end, in random stores", quick=20, full=1000)
