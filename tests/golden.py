@@ -80,7 +80,12 @@ NUMBERS = {
     "explore": "explore/explore.json",
 }
 """Files whose numbers are compared."""
-RENAMED: dict[str, str] = {"centered": "centred", "control:episodes": "plays", "agent-evaluate:episodes": "plays"}
+RENAMED: dict[str, str] = {
+    "centered": "centred",
+    "control:episodes": "plays", "control:steps": "decisions", "control:horizon": "depth", "control:horizons": "depths",
+    "agent-evaluate:episodes": "plays", "agent-evaluate:steps": "decisions", "explore:steps": "decisions",
+    "explore:max_steps": "max_decisions", "explore:map_steps": "map_decisions",
+}  # fmt: skip
 """Keys of those files that have changed since the record was made, in all cases or in one (case:key) → the key in the
 record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}

@@ -12,7 +12,12 @@ Value = TypeVar("Value")
 
 FIELDS = {
     "centred": "centered",
+    "decisions": "steps",
+    "depth": "horizon",
+    "depths": "horizons",
     "licence": "license",
+    "map_decisions": "map_steps",
+    "max_decisions": "max_steps",
     "optimiser": "optimizer",
     "plays": "episodes",
     "quantised": "quantized",

@@ -84,7 +84,7 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
-        same = {"depth": point["depth"]} | body["emulator"]
+        same = {"horizon": point["horizon"]} | body["emulator"]
         assert point == same  # an oracle is as good as the emulator, at any depth
     assert len(body["random"]["scores"]) == 5
     assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
@@ -144,7 +144,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
         body = control_runs(config, load, load_agent, stages)
-        return {name: [point["depth"] for point in curve] for name, curve in body["runs"].items()}
+        return {name: [point["horizon"] for point in curve] for name, curve in body["runs"].items()}
 
     stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
     assert shown(control(tmp_path, runs=(fast,), depths=(1, 4, 2))) == {"fast": [1, 2, 4]}
@@ -168,7 +168,7 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     assert "resync every n" in capsys.readouterr().out
     body = read(tmp_path / "out" / "control.json")
     assert body["runs"].keys() == {"rgb", "gray84"}
-    assert body["emulator"]["decisions"] == [9, 9]
+    assert body["emulator"]["steps"] == [9, 9]
 
 
 def test_agents_are_told_apart() -> None:
@@ -308,7 +308,7 @@ def test_first_rewards_that_never_came() -> None:
     rows = [found | {"first_reward": value} for value in (10, None, 30, None)]
     told = first_rewards(rows, 50)
     assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
-    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
+    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_steps": 50}
     assert explore_table(body).rows == (("random", "≥ 40", "2 of 4", "–"),)
 
 

@@ -270,8 +270,8 @@ def _body(config: ExploreConfig, game: Game, runs: dict[SourceName, list[dict[st
         "kernel": asdict(config.kernel(game.env_id)),
         "look_ahead": config.look_ahead,
         "seeds": config.seeds,
-        "max_decisions": config.max_decisions,
-        "map_decisions": config.map_decisions,
+        "max_steps": config.max_decisions,
+        "map_steps": config.map_decisions,
         "map_seeds": min(config.map_seeds, config.seeds),
         "noops": config.noops,
         "cell": cell,
@@ -312,7 +312,7 @@ def _coverage(paths: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[str
     return {
         "cells": curves[:, -1].tolist(),
         "coverage": {
-            "decisions": at.tolist(),
+            "steps": at.tolist(),
             "mean": curves[:, at - 1].mean(0).round(3).tolist(),
             "standard_error": None if errors is None else errors.round(3).tolist(),
         },
@@ -337,6 +337,6 @@ def explore_table(body: dict[str, Any]) -> TextTable:
         median = f"{at_least}{number(result['median'])}"
         paper = (number(result["paper"]) if "paper" in result else "–",) if from_paper else ()
         rows.append((source_label(source, result), median, *paper, f"{result['never']} of {body['seeds']}", cells))
-    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
-    heads = ("source", "median decisions to the first reward", *["paper"] * from_paper, "never", "cells covered")
+    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_steps']:,} agent steps"
+    heads = ("strategy", "median agent steps to the first reward", *["paper"] * from_paper, "never", "cells covered")
     return TextTable(title, heads, tuple(rows))
