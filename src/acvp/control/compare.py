@@ -134,7 +134,7 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if any(each != steps[0] for each in steps):
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
-            f"{strategy}: the points of {names} lie at different agent steps; compare finished runs that were given the "
+            f"{strategy}: the points of {names} have different agent steps; compare finished runs that were given the "
             "same --decisions (by minutes, as the preset cpu without it, each has its own)"
         )
     seeds = [run["seed"] for run in runs]
