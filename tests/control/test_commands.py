@@ -230,7 +230,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert explore_game(explored(tmp_path), load_oracle, again) == whole
     assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
     assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
-    assert "does not tell where its controlled object is" in whole["note"]  # the trail does not say
+    assert "does not report where its controlled object is" in whole["note"]  # the trail does not say
     check_pictures(tmp_path / "out" / "plots", "first-reward")
     more = explored(tmp_path, seeds=4)
     explore_game(more, load_oracle, again)
@@ -349,7 +349,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
         (["explore", *freeway, "--sources", "random", "random"], "each once"),
-        (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
+        (["explore", "--env-id", TRAIL, *out], "Trail-v0 cannot save"),
         (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
         (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),

@@ -303,7 +303,7 @@ def test_a_strategy_is_shown_every_frame_and_where_an_episode_begins() -> None:
 
 
 def test_an_env_that_cannot_save_its_state() -> None:
-    with make_game(TRAIL) as game, pytest.raises(UserError, match=r"cannot save its state.*informed-model"):
+    with make_game(TRAIL) as game, pytest.raises(UserError, match=r"Trail-v0 cannot save: .*informed-model"):
         InformedExploration.from_emulator([game], KernelConfig(), seed=0)
 
 

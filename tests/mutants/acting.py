@@ -153,7 +153,7 @@ ACTING = (
         "control/test_commands.py::test_an_unknown_position_is_no_cell",
     ),
     Mutant(
-        "a play begins only where all pixels are new",
+        "an episode begins only where all pixels are new",
         "control/informed.py",
         "(observations[:, :-1] != self._last).any((1, 2, 3))",
         "(observations[:, :-1] != self._last).all((1, 2, 3))",

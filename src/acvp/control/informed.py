@@ -183,9 +183,7 @@ class InformedExploration:
         """
         begins = np.ones(len(observations), np.bool_)
         if self._last is not None:
-            begins = (observations[:, :-1] != self._last).any(
-                (1, 2, 3)
-            )  # a stack that does not continue is a new episode's
+            begins = (observations[:, :-1] != self._last).any((1, 2, 3))  # no continuation: a new episode
         self._last = observations[:, 1:].copy()
         self.observe(self._screens() if self._screens else observations[:, -1, :, :, None], begins)
         actions = np.array(greedy_actions, np.int64)
