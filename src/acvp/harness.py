@@ -75,7 +75,7 @@ class Display:
         """Show that `name` has progressed so far, from 0 to 1; `text` is called only if it is shown."""
         if self._live:
             self._bar.update(self._task, description=name, completed=progress, text=text())
-        elif not self._silent and time.monotonic() - self._last_line >= LINE_SECONDS:
+        elif time.monotonic() - self._last_line >= LINE_SECONDS:
             self._last_line = time.monotonic()
             self.print(f"{name}  {text()}")
 

@@ -42,9 +42,9 @@ class AgentAbout:
     action_meanings: tuple[str, ...]
     """A name per action."""
     view: str = VIEW
-    """How it looks at frames: one emulator frame a decision, luminance, area interpolation to 84×84."""
+    """How it looks at frames: one emulator frame per agent step, luminance, area interpolation to 84×84."""
     stack: int = STACK
-    """Frames it sees at once; the first of a play is repeated until there are so many."""
+    """Frames it sees at once; the first frame of an episode is repeated to fill the stack."""
     training: str = "not recorded"
     """How it was trained and for how long, in a sentence."""
     score: str = "not measured"
@@ -139,8 +139,8 @@ class Agent:
     def values(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the discounted rewards (B, A) expected of each action; frames (B, 4, 84, 84) gray, oldest first."""
         if frames.ndim != 4 or frames.shape[1:] != (self.stack, SIDE, SIDE) or frames.dtype != np.uint8:
-            wanted = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
-            raise AgentError(f"an agent sees {wanted}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
+            shape = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
+            raise AgentError(f"an agent sees {shape}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
         device = self.network.head.weight.device
         values: NDArray[np.float32] = self.network(torch.tensor(frames, device=device)).numpy(force=True)
         return values
@@ -148,7 +148,7 @@ class Agent:
     def act(
         self, frames: NDArray[np.uint8], *, epsilon: float = 0.0, rng: np.random.Generator | None = None
     ) -> NDArray[np.int64]:
-        """Return an action (B,) for each play: the best, or with probability ε a random one (a coin for each)."""
+        """Return an action (B,) per episode: the best, or with probability ε a random one, each by its own draw."""
         best: NDArray[np.int64] = self.values(frames).argmax(1)
         if epsilon == 0.0:
             return best
