@@ -12,7 +12,6 @@ Value = TypeVar("Value")
 
 FIELDS = {
     "centred": "centered",
-    "decisions": "steps",
     "depth": "horizon",
     "depths": "horizons",
     "licence": "license",
@@ -26,17 +25,25 @@ FIELDS = {
 """Keys of JSON files."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
+AGENT_STATE_FIELDS = {"decisions": "steps"}
+"""Keys of the state.json of an agent's checkpoint."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"normaliser.": "normalizer.", "torso.": "features.", "exploration.decisions": "exploration.steps"}
 """First parts of the names of tensors."""
 
 
-def current_fields(values: Any) -> Any:
-    """Return what JSON holds, with today's keys at every depth."""
+def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
+    """Return what JSON holds, with today's keys at every level."""
     if isinstance(values, dict):
-        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
-    return [current_fields(value) for value in values] if isinstance(values, list) else values
+        return {fields.get(name, name): current_fields(value, fields) for name, value in values.items()}
+    return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
+
+
+def current_agent_state(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what the state.json of an agent's checkpoint holds, with today's keys."""
+    values: dict[str, Any] = current_fields(state, FIELDS | AGENT_STATE_FIELDS)
+    return values
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:

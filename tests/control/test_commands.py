@@ -276,7 +276,7 @@ def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seeds": 1, "max_decisions": 60, "map_decisions": 0, "noops": 0, "run": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
     table = explore_table(explore_game(config, load_oracle, Stages()))
-    assert table.heads == ("source", "median decisions to the first reward", "paper", "never", "cells covered")
+    assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
 
 

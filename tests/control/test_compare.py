@@ -66,7 +66,7 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "lie at different decisions"),
+        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "have different agent steps"),
         ({"exploration": "random", "seed": 1, "scores": [0.0, 1.0]}, "seed 1 comes twice"),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "env_id": "acvp/Other-v0"}, "env_id: "),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "max_steps": 9}, "max_steps: "),

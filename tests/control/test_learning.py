@@ -115,7 +115,7 @@ def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypat
     assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color")) == 0
     assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
     assert all(anything for _, anything in seen)
-    with pytest.raises(UserError, match="looks at frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
+    with pytest.raises(UserError, match="sees frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
         run(
             tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color"),
             emulator="ale",
