@@ -182,7 +182,7 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
 
     monkeypatch.setattr(trainer, "play_episodes", play)
     monkeypatch.setattr(session, "_begin", begin)
-    assert imagine(tmp_path / "run", trail, horizon=5) == 0
+    assert imagine(tmp_path / "run", trail, max_steps=5) == 0
     assert lengths["imagined"] == [5]
     assert lengths["real"] == [10, 10]  # as many as the curve's plays have here
 
