@@ -90,20 +90,20 @@ def main(config: FailuresConfig) -> None:
 @torch.inference_mode()
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
-    subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
+    model = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
-    context, last = subject.predictor.context, max(SHOWN)
-    places = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")
+    context, last = model.predictor.context, max(SHOWN)
+    starts = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
-        for first in range(0, len(places), config.batch_size):
-            window = WindowReader(store, places[first : first + config.batch_size], subject.view)
+        for first in range(0, len(starts), config.batch_size):
+            window = WindowReader(store, starts[first : first + config.batch_size], model.view)
             frames, actions = window.frames(0, context + last), window.actions(0, context + last - 1)
-            walk = enumerate(subject.look_ahead(frames[:, :context], actions), 1)
-            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in walk if k in SHOWN]
+            rollout = enumerate(model.look_ahead(frames[:, :context], actions), 1)
+            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in rollout if k in SHOWN]
             predicted.append(np.stack(kept, 1))
             truth.append(frames[:, [context + step - 1 for step in SHOWN]])
-            show(min(first + config.batch_size, len(places)), len(places))
+            show(min(first + config.batch_size, len(starts)), len(starts))
     return Futures(truth=np.concatenate(truth), predicted=np.concatenate(predicted))
 
 

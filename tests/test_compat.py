@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acvp.compat import current_fields, current_files, current_run, current_tensors, current_training
+from acvp.compat import RESULT_FIELDS, current_fields, current_files, current_run, current_tensors, current_training
 
 
 def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
@@ -10,6 +10,13 @@ def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
     new = {"run": {"optimizer": {"kind": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
     assert current_fields(old) == new
     assert current_fields(new) == new
+
+
+def test_results_have_more_fields_that_are_renamed() -> None:
+    old = {"films": [], "outcomes": {"run": {"end": {"recall": {"goes on": 1.0, "ends": 0.5}}}}}
+    new = {"clips": [], "outcomes": {"run": {"termination": {"recall": {"continues": 1.0, "terminates": 0.5}}}}}
+    assert current_fields(old, RESULT_FIELDS) == new
+    assert current_fields(old) == old
 
 
 def test_tensors_are_renamed_by_their_first_part_only() -> None:

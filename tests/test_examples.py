@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import acvp
+from acvp.evaluation.metrics import METRICS
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 LONGEST = 60
@@ -52,12 +53,20 @@ def informed_exploration(folder: Path) -> None:
     assert (dqn.replay_buffer.actions[1:8] == up).all()
 
 
+def own_metric(folder: Path) -> None:
+    curves = run("own_metric", folder=folder, frames=600, preset="smoke")
+    assert curves.keys() == {"run", "copy-last-frame", "mean-frame"}
+    assert all(0 <= value < 255 for curve in curves.values() for value in curve)
+    assert (folder / "run" / "plots" / "brightness.png").exists()
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "own_game": own_game,
     "dataset_to_torch": dataset_to_torch,
     "hub_folder": hub_folder,
     "imagined_ppo": imagined_ppo,
     "informed_exploration": informed_exploration,
+    "own_metric": own_metric,
 }
 """Runs each example in a folder, and checks what it returns."""
 
@@ -71,7 +80,17 @@ def test_examples_are_short(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= LONGEST
 
 
+@pytest.fixture
+def _built_in_metrics() -> Iterator[None]:
+    """Forget the metrics that an example has registered."""
+    before = METRICS.copy()
+    yield
+    METRICS.clear()
+    METRICS.update(before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_built_in_metrics")
 @pytest.mark.parametrize("name", CHECKS)
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

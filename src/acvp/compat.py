@@ -23,6 +23,14 @@ FIELDS = {
     "recolours": "recolors",
 }
 """Keys of JSON files."""
+RESULT_FIELDS = FIELDS | {
+    "end": "termination",
+    "ends": "terminates",
+    "films": "clips",
+    "goes on": "continues",
+    "moments": "states",
+}
+"""Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 AGENT_STATE_FIELDS = {"decisions": "steps"}

@@ -82,7 +82,7 @@ def pick_device(name: str) -> torch.device:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name != "auto" and not there[name]:
         raise UserError(f"--device {name}: this machine has none; use --device auto")
-    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
+    return torch.device(name if name != "auto" else next(kind for kind in there if there[kind]))
 
 
 def baselines(like: LoadedModel) -> list[LoadedModel]:

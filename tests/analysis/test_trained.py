@@ -73,7 +73,7 @@ def test_hiding_the_action_from_the_factors_that_vary_loses_the_player_alone(bod
     assert abs(explained["prediction"][1] - explained["Action's at mean"][1]) < 0.05
 
 
-def test_the_predicted_map_is_where_the_action_tells(body: dict[str, Any]) -> None:
+def test_the_predicted_map_is_where_the_action_matters(body: dict[str, Any]) -> None:
     found = body["contingency"]["correlation"]
     assert found["by_state"] > 0.8
     assert found["by_state"] > found["by_state_of_mean_map"] + 0.3

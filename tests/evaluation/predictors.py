@@ -101,7 +101,7 @@ class Oracle(Knowing):
         return self.game.step(action).frame, self.game.save()
 
 
-def as_subject(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
+def as_model(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
     return LoadedModel(name=name, predictor=predictor.eval(), view=view)
 
 

@@ -13,7 +13,7 @@ from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.data.writer import open_writer
-from acvp.evaluation.definitions import METRICS
+from acvp.evaluation.metrics import METRICS
 from acvp.evaluation.windows import training_of
 from acvp.models import About
 from tests.evaluation.predictors import small_network
@@ -65,7 +65,7 @@ def without_provenance(data: bytes) -> object:
 def test_one_run_keeps_its_results(tmp_path: Path, toy: EpisodeStore) -> None:
     run = make_run(tmp_path / "a", toy)
     assert main(["evaluate", "--runs", str(run), "--data", str(toy.path), *QUICK, "--videos", "0"]) == 0
-    assert json.loads((run / "evaluation.json").read_text())["films"] == []
+    assert json.loads((run / "evaluation.json").read_text())["clips"] == []
 
 
 def test_counterfactual_writes_everything(

@@ -43,7 +43,7 @@ def test_no_file_elsewhere_is_embedded(
     ]
     body = json.loads((run / "evaluation.json").read_text())
     whole = json.dumps(body)
-    film = body["films"][0]
+    film = body["clips"][0]
     assert {"mp4", "gif", "crop", "strip"} <= film.keys()
     film[kind] = name
     if kind == "gif":

@@ -65,7 +65,7 @@ def test_the_page_has_everything_and_loads_nothing(runs: list[Path], capsys: pyt
     assert all(address.startswith("data:") for address in page.addresses)
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     assert {"video", "picture", "table", "style"} <= set(page.tags)
-    for words in ("Looking ahead", "Film strips", "Every action's future", "Run first", "Run <second>", "commit",
+    for words in ("Looking ahead", "Strips", "Every action's future", "Run first", "Run <second>", "commit",
                   "How this was made", "test_fraction", "Squared error", "counterfactual accuracy"):  # fmt: skip
         assert words in page.words, words
     text = (results / "report.html").read_text()
@@ -93,7 +93,7 @@ def test_what_a_run_has_learned(runs: list[Path]) -> None:
     assert "What <second> has learned" in page.words
     assert "What first has learned" not in page.words
     assert "Left out: similarity" in page.words
-    assert "Where the action tells" in page.words
+    assert "Where the next frame depends on the action" in page.words
     assert "Analysis of <second>" in page.words
     assert all(address.startswith("data:") for address in page.addresses)
     assert main(["report", "--runs", str(runs[1]), "--results", str(runs[1]), "--out", str(folder / "one.html")]) == 0

@@ -47,8 +47,8 @@ class WindowStart(NamedTuple):
 
     episode: int
     """Position of the episode in the dataset."""
-    start: int
-    """Its first frame."""
+    frame: int
+    """Number of its first frame."""
 
 
 class WindowBatch(NamedTuple):
@@ -265,12 +265,12 @@ class WindowReader:
 
     def actions(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return actions `first` to `stop` - 1 of each window, (B, n)."""
-        rows = [self.store[episode].actions[start + first : start + stop] for episode, start in self.starts]
+        rows = [self.store[episode].actions[frame + first : frame + stop] for episode, frame in self.starts]
         return np.stack(rows).astype(np.int64)
 
     def _read(self, start: WindowStart, first: int, stop: int) -> NDArray[np.uint8]:
         episode = self.store[start.episode]
-        stored = episode.stored(start.start + first, start.start + stop)
+        stored = episode.stored(start.frame + first, start.frame + stop)
         return self.view.apply(stored, episode.palette)
 
 

@@ -1,4 +1,4 @@
-"""The episodes that an evaluation may use: those that no run was trained on."""
+"""The test part of a dataset: the episodes that no run was trained on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from acvp.runs import RunFolder
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a run says about its training data."""
+    """The training data of a run."""
 
     digest: str
-    """Of the store."""
+    """Of the dataset."""
     held_out: tuple[int, ...]
     """Positions of the episodes it was not trained on."""
 
@@ -37,10 +37,10 @@ def held_out_part(
     store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
 ) -> HeldOutPart:
     """Return the episodes of a store that every run has held out; all of a store that none was trained on."""
-    own = [each for each in trained if each is not None and each.digest == store.digest]
+    own = [run for run in trained if run is not None and run.digest == store.digest]
     if not own:
         return _other_store(store, trained_on)
-    held_out = set(range(len(store))).intersection(*(each.held_out for each in own))
+    held_out = set(range(len(store))).intersection(*(run.held_out for run in own))
     if not held_out:
         raise UserError(
             f"{store.path}: the runs were split by different seeds and have no held-out episode in common; "
@@ -72,22 +72,22 @@ def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: Epi
 def training_of(path: Path) -> Trained | None:
     """Return what the run that a folder is, or is part of, says about its training data; None for a bare predictor."""
     own = path.resolve()
-    run = next((each for each in (own, *own.parents[:2]) if (each / "checkpoints").is_dir()), None)
+    run = next((folder for folder in (own, *own.parents[:2]) if (folder / "checkpoints").is_dir()), None)
     if run is None:
         return None
     config = RunFolder(run).read_config()
     if not {"store", "held_out"} <= config.keys():
-        raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
+        raise UserError(f"{run}: config.json does not say which episodes were held out; train it again")
     return Trained(digest=config["store"], held_out=tuple(config["held_out"]))
 
 
-def evenly(count: int, wanted: int) -> list[int]:
-    """Return `wanted` of the numbers 0 to count - 1, evenly spaced; all where there are fewer."""
-    wanted = min(count, wanted)
-    return [i * count // wanted for i in range(wanted)]
+def evenly(count: int, size: int) -> list[int]:
+    """Return `size` of the numbers 0 to count - 1, evenly spaced, or all of them."""
+    size = min(count, size)
+    return [i * count // size for i in range(size)]
 
 
-def batches(places: Sequence[WindowStart], size: int) -> Iterator[Sequence[WindowStart]]:
-    """Yield places `size` at a time."""
-    for first in range(0, len(places), size):
-        yield places[first : first + size]
+def batches(starts: Sequence[WindowStart], size: int) -> Iterator[Sequence[WindowStart]]:
+    """Yield window starts, `size` at a time."""
+    for first in range(0, len(starts), size):
+        yield starts[first : first + size]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acvp.analysis.factors import action_layers, explain, high_variance, untrained_share, variance_curve
-from acvp.analysis.samples import Scenes, emulate, object_regions, read_scenes
+from acvp.analysis.samples import Samples, emulate, object_regions, read_samples
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
@@ -23,12 +23,12 @@ PLACES = [WindowStart(episode, start) for episode in range(4) for start in (0, 7
 
 
 @pytest.fixture(scope="module")
-def scenes(toy: EpisodeStore) -> Scenes:
-    return read_scenes(toy, PLACES, RGB, CONTEXT)
+def samples(toy: EpisodeStore) -> Samples:
+    return read_samples(toy, PLACES, RGB, CONTEXT)
 
 
 @pytest.fixture(scope="module")
-def regions(toy: EpisodeStore, scenes: Scenes) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
+def regions(toy: EpisodeStore, samples: Samples) -> np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]:
     positions = emulate(toy, PLACES, RGB, CONTEXT, lambda done, total: None).positions
     return object_regions(positions, toy.info.frame_shape, toy.info.frame_shape)
 
@@ -67,18 +67,18 @@ def test_factors_that_never_vary() -> None:
         high_variance(np.ones((3, 4)), 0.7)
 
 
-def test_a_scene_is_the_play_as_stored(toy: EpisodeStore, scenes: Scenes) -> None:
+def test_a_sample_is_the_episode_as_stored(toy: EpisodeStore, samples: Samples) -> None:
     episode = toy[1]
     frames = episode.frames(7, 10)
-    assert np.array_equal(scenes.given[4], frames[:2])
-    assert np.array_equal(scenes.after[4], frames[2])
-    assert np.array_equal(scenes.actions[4], episode.actions[7:9])
+    assert np.array_equal(samples.given[4], frames[:2])
+    assert np.array_equal(samples.after[4], frames[2])
+    assert np.array_equal(samples.actions[4], episode.actions[7:9])
 
 
 def test_the_players_pixels_are_in_its_region(
-    scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+    samples: Samples, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
 ) -> None:
-    for frames in (scenes.now, scenes.after):
+    for frames in (samples.now, samples.after):
         player = (frames == 240).all(-1)  # white
         assert player.any()
         assert regions[player].all()
@@ -93,9 +93,9 @@ def test_an_object_that_is_not_drawn_has_no_region() -> None:
 
 
 def test_explained_change(
-    toy: EpisodeStore, scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+    toy: EpisodeStore, samples: Samples, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
 ) -> None:
-    before, after = as_pixels(scenes.now), as_pixels(scenes.after)
+    before, after = as_pixels(samples.now), as_pixels(samples.after)
     near = torch.from_numpy(regions)[:, None]
     predictions = {
         "truth": after,
@@ -103,7 +103,7 @@ def test_explained_change(
         "object only": torch.where(near, after, before),
         "half way": (before + after) / 2,
     }
-    found = explain(predictions, scenes, regions, episodes=len(toy), seed=0)
+    found = explain(predictions, samples, regions, episodes=len(toy), seed=0)
     values = {name: curve.mean.tolist() for name, curve in found.by_name.items()}
     assert values == {
         "truth": [1, 1],
@@ -112,17 +112,17 @@ def test_explained_change(
         "half way": [pytest.approx(0.75)] * 2,
     }
     assert found.changed[0] > 0
-    assert sum(found.changed) == scenes.changed().sum()
+    assert sum(found.changed) == samples.changed().sum()
 
 
 def test_bands_of_the_explained_change_are_around_it(
-    toy: EpisodeStore, scenes: Scenes, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+    toy: EpisodeStore, samples: Samples, regions: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
 ) -> None:
     """A prediction that is right in every other scene: what it explains differs between episodes."""
-    before, after = as_pixels(scenes.now), as_pixels(scenes.after)
+    before, after = as_pixels(samples.now), as_pixels(samples.after)
     right = torch.arange(len(after)) % 2 == 0
     mixed = torch.where(right[:, None, None, None], after, before)
-    curve = explain({"mixed": mixed}, scenes, regions, episodes=len(toy), seed=0).by_name["mixed"]
+    curve = explain({"mixed": mixed}, samples, regions, episodes=len(toy), seed=0).by_name["mixed"]
     assert (curve.low < curve.mean).all()
     assert (curve.mean < curve.high).all()
     assert (curve.low >= 0).all()

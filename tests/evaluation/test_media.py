@@ -14,10 +14,10 @@ from acvp.data.objects import find_positions
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps
-from acvp.evaluation.media import Film, check_crop, check_format, crop_strip, gif, mp4, shoot, strip
+from acvp.evaluation.media import Clip, check_crop, check_format, crop_strip, gif, mp4, record_clip, strip
 from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import BORDER, GAP, GIVEN, LINE, PREDICTED, VIDEO_HEIGHT, even_scale
-from tests.evaluation.predictors import Oracle, as_subject, small_network
+from tests.evaluation.predictors import Oracle, as_model, small_network
 
 CONTEXT, STEPS = 10, 6
 TOLERANCE = 24
@@ -25,12 +25,12 @@ TOLERANCE = 24
 
 
 @pytest.fixture(scope="module")
-def film(toy_part: HeldOutPart) -> Film:
+def clip(toy_part: HeldOutPart) -> Clip:
     store = toy_part.store
-    subjects = [as_subject("oracle", Oracle(store)), as_subject("net", small_network(store))]
-    place = WindowStart(2, 15)
-    positions = find_positions(store, [place], CONTEXT + STEPS)
-    return shoot(subjects, store, place, context=CONTEXT, steps=STEPS, positions=positions)
+    models = [as_model("oracle", Oracle(store)), as_model("net", small_network(store))]
+    start = WindowStart(2, 15)
+    positions = find_positions(store, [start], CONTEXT + STEPS)
+    return record_clip(models, store, start, context=CONTEXT, steps=STEPS, positions=positions)
 
 
 def decoded(data: bytes) -> list[NDArray[np.uint8]]:
@@ -43,20 +43,20 @@ def close(pixel: NDArray[np.uint8], color: tuple[int, int, int]) -> bool:
     return bool((np.abs(pixel.astype(int) - color) <= TOLERANCE).all())
 
 
-def test_a_film_knows_its_steps(film: Film, toy_part: HeldOutPart) -> None:
+def test_a_clip_knows_its_steps(clip: Clip, toy_part: HeldOutPart) -> None:
     episode = toy_part.store[2]
-    assert film.steps == STEPS
-    assert np.array_equal(film.frame(1), episode.frames(25, 26)[0])
-    assert np.array_equal(film.predictions["oracle"], episode.frames(25, 31))
-    assert film.action(1) == toy_part.store.info.action_meanings[episode.actions[24]]
-    left, top, right, bottom = film.box(1) or (0, 0, 0, 0)
-    player = np.argwhere((film.frame(1) == 240).all(-1))  # white
+    assert clip.steps == STEPS
+    assert np.array_equal(clip.frame(1), episode.frames(25, 26)[0])
+    assert np.array_equal(clip.predictions["oracle"], episode.frames(25, 31))
+    assert clip.action(1) == toy_part.store.info.action_meanings[episode.actions[24]]
+    left, top, right, bottom = clip.box(1) or (0, 0, 0, 0)
+    player = np.argwhere((clip.frame(1) == 240).all(-1))  # white
     assert (player >= [top, left]).all()
     assert (player <= [bottom, right]).all()
 
 
-def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
-    frames = decoded(mp4(film))
+def test_mp4_has_every_frame_and_a_border_that_changes(clip: Clip) -> None:
+    frames = decoded(mp4(clip))
     assert len(frames) == CONTEXT + STEPS
     across = 24 * even_scale(24, VIDEO_HEIGHT) + 2 * BORDER + GAP
     row, column = 2 * LINE + 40, GAP + across + BORDER // 2  # inside the left border of the first prediction
@@ -65,13 +65,13 @@ def test_mp4_has_every_frame_and_a_border_that_changes(film: Film) -> None:
     assert all(close(border, PREDICTED) for border in borders[CONTEXT:])
 
 
-def test_mp4_keeps_single_pixels(film: Film) -> None:
+def test_mp4_keeps_single_pixels(clip: Clip) -> None:
     """Every pixel of the game, sprites included, comes back in its color."""
     scale = even_scale(24, VIDEO_HEIGHT)
     top, left = 2 * LINE + BORDER, GAP + BORDER
-    speckled = film.truth.copy()
+    speckled = clip.truth.copy()
     speckled[:, 5, 7], speckled[:, 9, 9] = (255, 0, 0), (0, 0, 255)
-    changed = Film(title="", truth=speckled, predictions={}, actions=film.actions, context=CONTEXT, boxes=film.boxes)
+    changed = Clip(title="", truth=speckled, predictions={}, actions=clip.actions, context=CONTEXT, boxes=clip.boxes)
     for number in (0, CONTEXT):
         frame = decoded(mp4(changed))[number]
         panel = frame[top : top + 24 * scale, left : left + 24 * scale]
@@ -79,34 +79,34 @@ def test_mp4_keeps_single_pixels(film: Film) -> None:
         assert np.abs(centers.astype(int) - speckled[number]).max() <= TOLERANCE
 
 
-def test_gif_has_every_frame(film: Film) -> None:
-    pictures = [frame.convert("RGB") for frame in ImageSequence.Iterator(Image.open(io.BytesIO(gif(film))))]
+def test_gif_has_every_frame(clip: Clip) -> None:
+    pictures = [frame.convert("RGB") for frame in ImageSequence.Iterator(Image.open(io.BytesIO(gif(clip))))]
     assert len(pictures) == CONTEXT + STEPS
     across = 24 * 7 + 2 * BORDER + GAP
-    place = (GAP + across + BORDER // 2, 2 * LINE + 40)
-    given, predicted = (np.array(pictures[k].getpixel(place)) for k in (0, -1))
+    start = (GAP + across + BORDER // 2, 2 * LINE + 40)
+    given, predicted = (np.array(pictures[k].getpixel(start)) for k in (0, -1))
     assert close(given, GIVEN)
     assert close(predicted, PREDICTED)
 
 
 @pytest.mark.slow
-def test_the_same_film_gives_the_same_files(film: Film) -> None:
-    assert mp4(film) == mp4(film)
-    assert strip(film, (1, 2)) == strip(film, (1, 2))
+def test_the_same_clip_gives_the_same_files(clip: Clip) -> None:
+    assert mp4(clip) == mp4(clip)
+    assert strip(clip, (1, 2)) == strip(clip, (1, 2))
 
 
-def test_strips_have_a_row_for_each_step(film: Film) -> None:
-    few, more = (Image.open(io.BytesIO(strip(film, steps))) for steps in ((1, 2), (1, 2, 5, 6)))
+def test_strips_have_a_row_for_each_step(clip: Clip) -> None:
+    few, more = (Image.open(io.BytesIO(strip(clip, steps))) for steps in ((1, 2), (1, 2, 5, 6)))
     assert more.width == few.width
     assert more.height > 1.9 * few.height - 30
 
 
-def test_crops_enlarge_the_right_pixels(film: Film) -> None:
+def test_crops_enlarge_the_right_pixels(clip: Clip) -> None:
     crop = parse_crop("3x4+8+8")
-    picture = np.asarray(Image.open(io.BytesIO(crop_strip(film, (1, 3), crop))))
+    picture = np.asarray(Image.open(io.BytesIO(crop_strip(clip, (1, 3), crop))))
     scale = 14  # 112 / 8
     truth = picture[2 * LINE + 2 * (8 * scale + 6) :, 2 * 76 :][: 8 * scale, : 8 * scale]
-    assert np.array_equal(truth[scale // 2 :: scale, scale // 2 :: scale], film.frame(1)[3:11, 4:12])
+    assert np.array_equal(truth[scale // 2 :: scale, scale // 2 :: scale], clip.frame(1)[3:11, 4:12])
 
 
 @pytest.mark.parametrize("text", ["", "3x4", "3x4+0+5", "a", "3,4,5,6"])

@@ -21,14 +21,14 @@ def store(tmp_path: Path) -> EpisodeStore:
 
 
 def test_places_are_spread_over_episodes_without_repeats(store: EpisodeStore) -> None:
-    places = choose_starts(store, Window(4, 5), 30, seed=1, option="horizon")
-    assert len(set(places)) == len(places) == 30
-    counts = Counter(place.episode for place in places)
+    starts = choose_starts(store, Window(4, 5), 30, seed=1, option="horizon")
+    assert len(set(starts)) == len(starts) == 30
+    counts = Counter(start.episode for start in starts)
     assert counts[0] == 2  # all it has
     assert counts[2] == 4
     assert counts[4] == 0  # too short
     assert {counts[1], counts[3], counts[5]} == {8}
-    assert all(place.start + 9 <= store.entries[place.episode].frames for place in places)
+    assert all(start.frame + 9 <= store.entries[start.episode].frames for start in starts)
 
 
 def test_places_follow_from_the_seed(store: EpisodeStore) -> None:
