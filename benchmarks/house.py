@@ -127,7 +127,7 @@ def files_of(folder: Path, *arguments: str) -> list[str]:
 def files_of_a_key(folder: Path, run: Path) -> list[str]:
     """Return the files whose functions are called from a key press in the browser to the next pictures."""
     report = folder / "key.txt"
-    with traced(report, "play", "--run", str(run), "--port", str(PORT), "--no-browser") as process:
+    with traced(report, "play", "--predictors", str(run), "--port", str(PORT), "--no-browser") as process:
         with _connected() as page:
             page.send(json.dumps({"do": "pause", "on": True}))
             _pictures(page)
@@ -188,7 +188,9 @@ def commands(folder: Path) -> dict[str, int]:
                 "--run", str(folder / "pixel"),
             )
         ),
-        "evaluate": len(files_of(folder, "evaluate", "--runs", str(run), *common, "--horizon", "6", "--windows", "6")),
+        "evaluate": len(
+            files_of(folder, "evaluate", "--predictors", str(run), *common, "--horizon", "6", "--windows", "6")
+        ),
         "a key press in play": len(files_of_a_key(folder, run)),
     }  # fmt: skip
 

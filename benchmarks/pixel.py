@@ -132,7 +132,7 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
     out = config.home / "runs" / f"{game}-beside-paper"
     if not (out / "evaluation.json").exists():
         both = EvaluateConfig(
-            runs=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
+            predictors=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
             windows=BESIDE_PAPER, shuffled_windows=0, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
@@ -145,8 +145,8 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
     done = run / "evaluation.json"
     if not done.exists():
         config = EvaluateConfig(
-            runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, shuffled_windows=SHUFFLED,
-            batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
+            predictors=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows,
+            shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
             evaluate_runs(config, acvp.load, stage)

@@ -48,16 +48,17 @@ COMMANDS = {
     **{f"collect-{game}": f"collect --env-id {game} --frames 60 --max-steps 60 --out {game}" for game in GAMES},
     "collect-freeway": "collect --env-id freeway --frames 300 --max-steps 100 --out freeway",
     **{f"train-{model}": f"train --data toy --model {model} --preset smoke --run {model}" for model in MODELS},
-    "evaluate": "evaluate --runs pixel feedforward recurrent no-action mlp --data toy --horizon 6 --windows 8"
-    " --shuffled-windows 4 --videos 0 --out evaluate",
-    "counterfactual": "counterfactual --runs pixel feedforward --data toy --states 6 --steps 2 --out counterfactual",
-    "analyze": "analyze --run feedforward --data toy --states 4 --examples 1 --out analyze",
-    "agent-train": "agent train --env-id acvp/Toy-v0 --preset smoke --decisions 800 --run agent",
-    "agent-imagined": "agent train --env-id acvp/Toy-v0 --preset smoke --decisions 400 --imagined pixel --store toy"
+    "evaluate": "evaluate --predictors pixel feedforward recurrent no-action mlp --data toy --horizon 6"
+    " --windows 8 --shuffled-windows 4 --videos 0 --out evaluate",
+    "counterfactual": "counterfactual --predictors pixel feedforward --data toy --states 6 --steps 2"
+    " --out counterfactual",
+    "analyze": "analyze --predictor feedforward --data toy --states 4 --examples 1 --out analyze",
+    "agent-train": "agent train --env-id acvp/Toy-v0 --preset smoke --steps 800 --run agent",
+    "agent-imagined": "agent train --env-id acvp/Toy-v0 --preset smoke --steps 400 --imagined pixel --data toy"
     " --max-steps 20 --run agent-imagined",
-    "agent-evaluate": "agent evaluate --agent freeway --plays 2 --max-steps 60 --out agent-evaluate",
-    "control": "control --runs pixel --agent agent --plays 6 --depths 1 3 --max-steps 60 --out control",
-    "explore": "explore --env-id acvp/Toy-v0 --run pixel --seeds 2 --max-decisions 60 --map-decisions 30 --map-seeds 1"
+    "agent-evaluate": "agent evaluate --agent freeway --episodes 2 --max-steps 60 --out agent-evaluate",
+    "control": "control --predictors pixel --agent agent --episodes 6 --horizons 1 3 --max-steps 60 --out control",
+    "explore": "explore --env-id acvp/Toy-v0 --predictor pixel --seeds 2 --max-steps 60 --map-steps 30 --map-seeds 1"
     " --out explore",
 }
 """The command lines in their order; each runs in the folder that holds what those before it made."""

@@ -54,7 +54,7 @@ OTHERS = {
 """Other programs that stand in shell blocks; `make` is known to have a target of that name."""
 
 SMALL = {
-    "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--plays": "1",
+    "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--episodes": "1",
     "--policy": "sticky-random", "--minutes": "0.01", "--format": "npz", "--preset": "smoke",
 }  # fmt: skip
 """What an option is given instead, so that its command runs in a second."""
@@ -233,7 +233,7 @@ def test_python_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(world)
     if page == "play.md":
         pytest.importorskip("onnxruntime")
-        assert main(["export", "--run", "runs/mine", "--onnx", "folder"]) == 0
+        assert main(["export", "--predictor", "runs/mine", "--onnx", "folder"]) == 0
     names = given(world)[page]
     for block in PYTHON:
         if block.page == page:

@@ -110,7 +110,7 @@ def evaluate(
 
     paths = (runs,) if isinstance(runs, str | Path) else runs
     config = EvaluateConfig(
-        runs=tuple(Path(path) for path in paths),
+        predictors=tuple(Path(path) for path in paths),
         data=Path(data),
         out=None if out is None else Path(out),
         horizon=horizon,

@@ -12,6 +12,7 @@ Value = TypeVar("Value")
 
 FIELDS = {
     "centred": "centered",
+    "decisions": "steps",
     "depth": "horizon",
     "depths": "horizons",
     "licence": "license",
@@ -33,8 +34,12 @@ RESULT_FIELDS = FIELDS | {
 """Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
-AGENT_STATE_FIELDS = {"decisions": "steps"}
-"""Keys of the state.json of an agent's checkpoint."""
+DQN_FIELDS = {
+    "decisions_per_update": "steps_per_update",
+    "evaluate_plays": "evaluate_episodes",
+    "life_ends": "episodic_life",
+}
+"""Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
 TENSORS = {"normaliser.": "normalizer.", "torso.": "features.", "exploration.decisions": "exploration.steps"}
@@ -48,15 +53,14 @@ def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
     return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
 
 
-def current_agent_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what the state.json of an agent's checkpoint holds, with today's keys."""
-    values: dict[str, Any] = current_fields(state, FIELDS | AGENT_STATE_FIELDS)
-    return values
-
-
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return what a run's config.json or state.json holds, with today's keys."""
-    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    values = {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    return values | ({"dqn": _current_dqn(values["dqn"])} if isinstance(values.get("dqn"), dict) else {})
+
+
+def _current_dqn(config: dict[str, Any]) -> dict[str, Any]:
+    return {DQN_FIELDS.get(name, name): value for name, value in config.items()}
 
 
 def current_training(config: dict[str, Any]) -> dict[str, Any]:

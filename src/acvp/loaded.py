@@ -119,7 +119,7 @@ def check_alike(models: Sequence[LoadedModel], store: EpisodeStore) -> None:
         _refuse_other_game(model, store)
     names = [model.name for model in models]
     if len(set(names)) < len(names):
-        raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
+        raise UserError(f"--predictors: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 def _refuse_other_size(first: LoadedModel, other: LoadedModel) -> None:

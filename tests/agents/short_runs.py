@@ -23,8 +23,8 @@ from tests.agents.small import SMALL_TOY, TINY
 
 SHORT = DqnConfig(
     name="smoke", network=TINY, optimizer="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
-    games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
-    decisions=160, evaluations=2, evaluate_plays=1,
+    games=2, steps_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", episodic_life=True,
+    steps=160, evaluations=2, evaluate_episodes=1,
 )  # fmt: skip
 """A run of a moment, in which the replay overflows and plays end."""
 

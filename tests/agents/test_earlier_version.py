@@ -23,7 +23,7 @@ SAME_MACHINE = json.loads((FILES / "expected.json").read_text())["machine"] == m
 
 
 def test_an_agent_of_0_1_0_plays(tmp_path: Path) -> None:
-    options = ["--plays", "1", "--epsilon", "0", "--max-steps", "20", "--out", str(tmp_path / "out")]
+    options = ["--episodes", "1", "--epsilon", "0", "--max-steps", "20", "--out", str(tmp_path / "out")]
     assert main(["agent", "evaluate", "--agent", str(FILES / "agent-run"), *options]) == 0
     body = json.loads((tmp_path / "out" / "agent-evaluation.json").read_text())
     assert body["steps"] == [20]

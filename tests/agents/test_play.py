@@ -103,7 +103,7 @@ def test_the_video_shows_the_play_of_middle_score() -> None:
 
 def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     agent().save(tmp_path / "agent")
-    arguments = ["agent", "evaluate", "--agent", str(tmp_path / "agent"), "--plays", "3", "--max-steps", "30"]
+    arguments = ["agent", "evaluate", "--agent", str(tmp_path / "agent"), "--episodes", "3", "--max-steps", "30"]
     assert main([*arguments, "--out", str(tmp_path / "out"), "--video"]) == 0
     body = json.loads((tmp_path / "out" / RESULT_NAME).read_text())
     assert body["mean"] == pytest.approx(np.mean(body["scores"]))
@@ -125,7 +125,7 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
 def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.chdir(tmp_path)
-    body = evaluate_agent(AgentEvaluateConfig(agent="agent", plays=1, max_steps=5), lambda *_: None)
+    body = evaluate_agent(AgentEvaluateConfig(agent="agent", episodes=1, max_steps=5), lambda *_: None)
     assert body["steps"] == [5]
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
@@ -134,7 +134,7 @@ def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("options", "message"),
     [
         ({"epsilon": 2}, "--epsilon 2"),
-        ({"plays": 0}, "--plays 0: at least 1"),
+        ({"episodes": 0}, "--episodes 0: at least 1"),
         ({"at_once": 0}, "--at-once 0: at least 1"),
         ({"seed": -1}, "--seed -1"),
         ({"video": True}, "--video: say where to with --out"),

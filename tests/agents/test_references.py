@@ -149,7 +149,7 @@ def test_a_run_keeps_the_references_of_its_last_point(
 def test_references_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_agent(SMALL_TOY).save(tmp_path)
     monkeypatch.setattr(evaluate, "play_references", None)
-    config = AgentEvaluateConfig(agent=str(tmp_path), plays=1, max_steps=5, references=False)
+    config = AgentEvaluateConfig(agent=str(tmp_path), episodes=1, max_steps=5, references=False)
     body = evaluate_agent(config, lambda *_: None)
     assert "references" not in body
     assert score_lines(body) == [f"{SMALL_TOY}, 1 episode, ε = 0.05: score", f"  agent: {body['mean']:,.1f}"]
@@ -157,7 +157,7 @@ def test_references_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_paper_s_score_is_shown_beside_ours(tmp_path: Path) -> None:
     tiny_agent("ALE/Freeway-v5", ("NOOP", "UP", "DOWN")).save(tmp_path)
-    config = AgentEvaluateConfig(agent=str(tmp_path), plays=1, max_steps=2, references=False)
+    config = AgentEvaluateConfig(agent=str(tmp_path), episodes=1, max_steps=2, references=False)
     body = evaluate_agent(config, lambda *_: None)
     assert score_lines(body)[-1] == "  paper's DQN: 30.9 ± 0.2"
     scores = {env_id: mean for env_id, (mean, _) in DQN_SCORES.items()}

@@ -39,8 +39,8 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     """In seconds: mostly not to be hit, which is the nearest reward."""
     one_look_a_cell = NetworkConfig(channels=(16, 32), kernels=(10, 3), strides=(10, 1), hidden=128)
     settings = replace(
-        presets.smoke(), network=one_look_a_cell, discount=0.8, games=8, epsilon_share=0.6, decisions=4_000,
-        evaluations=2, evaluate_plays=8,
+        presets.smoke(), network=one_look_a_cell, discount=0.8, games=8, epsilon_share=0.6, steps=4_000,
+        evaluations=2, evaluate_episodes=8,
     )  # fmt: skip
     config = AgentTrainConfig(env_id=SMALL_TOY, preset="smoke", run=tmp_path, save_replay=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +95,7 @@ def test_the_best_point_of_the_curve_is_kept(
     scores: tuple[float, ...],
     kept: int,
 ) -> None:
-    short(evaluate_plays=plays)
+    short(evaluate_episodes=plays)
     weights: list[bytes] = []
     left = iter(scores)
 
@@ -153,7 +153,7 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock on which a round takes a second."""
-    short(decisions=None, minutes=0.5, exploration="random")
+    short(steps=None, minutes=0.5, exploration="random")
     rates: list[float] = []
 
     def tick(trainer: AgentTrainer) -> None:
@@ -172,7 +172,7 @@ def test_games_of_ales_vector_env_begin_anew(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"env_id": "space_invaders", "emulator": "ale"}
-    short(decisions=60)
+    short(steps=60)
     with monkeypatch.context() as patch:
         stop_at(30, patch)
         assert run(tmp_path, **options).exit_code == 128 + signal.SIGTERM
@@ -195,7 +195,7 @@ def test_games_of_ales_vector_env_begin_anew(
     ("options", "message"),
     [
         ({"seed": 2}, "another config: seed: 1 → 2"),
-        ({"decisions": 99}, r"dqn\.decisions: 160 → 99"),
+        ({"steps": 99}, r"dqn\.steps: 160 → 99"),
         ({"exploration": "random"}, r"dqn\.exploration: 'sticky-random' → 'random'"),
         ({"env_id": "toy"}, "env_id: 'acvp-tests/AgentToy-v0' → 'acvp/Toy-v0'"),
         ({"resume": "never"}, "has already begun"),
@@ -217,7 +217,7 @@ def test_a_run_that_was_started_otherwise_is_refused(
         ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
         ({"predictor": Path("x")}, "informed-model and --predictor belong together"),
         ({"exploration": "informed-emulator", "emulator": "ale"}, "choose --emulator own"),
-        ({"games": 3}, "3 games and 2 decisions per update: one must divide the other"),
+        ({"games": 3}, "3 games and 2 agent steps per update: one must divide the other"),
         ({"emulator": "ale"}, "runs Atari games only"),
         ({"env_id": "no-such-game"}, "unknown environment"),
     ],

@@ -39,7 +39,7 @@ def oracle(toy: EpisodeStore) -> LoadedModel:
 
 
 def study_of(model: LoadedModel, store: EpisodeStore, **options: object) -> Study:
-    config = AnalyzeConfig(run=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
+    config = AnalyzeConfig(predictor=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
     return open_study(model, store, config, quiet)
 
 

@@ -37,7 +37,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     assert run(store, training, folder / "run", save_minutes=99).exit_code == 0
-    config = AnalyzeConfig(run=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
+    config = AnalyzeConfig(predictor=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
     found = analyze_run(config, acvp.load, lambda name: lambda done, total: None)
     torch.set_num_threads(threads)
     return found

@@ -28,7 +28,7 @@ from tests.control.trail import TRAIL, HashAgent, TrailOracle
 from tests.evaluation.runs import make_run
 from tests.evaluation.test_commands import mistake
 
-EXPLORE = ["--seeds", "2", "--max-decisions", "30", "--map-decisions", "30", "--map-seeds", "2", "--noops", "3"]
+EXPLORE = ["--seeds", "2", "--max-steps", "30", "--map-steps", "30", "--map-seeds", "2", "--noops", "3"]
 
 
 class Stages:
@@ -57,11 +57,11 @@ def load_agent(name: str) -> HashAgent:
 
 def control(tmp_path: Path, **options: Any) -> ControlConfig:
     usual: dict[str, Any] = {
-        "runs": (tmp_path / "oracle",),
+        "predictors": (tmp_path / "oracle",),
         "agent": "hash",
         "out": tmp_path / "out",
-        "plays": 5,
-        "depths": (1, 4),
+        "episodes": 5,
+        "horizons": (1, 4),
     }
     return ControlConfig(**(usual | options))
 
@@ -147,8 +147,8 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
         return {name: [point["horizon"] for point in curve] for name, curve in body["runs"].items()}
 
     stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
-    assert shown(control(tmp_path, runs=(fast,), depths=(1, 4, 2))) == {"fast": [1, 2, 4]}
-    both = control(tmp_path, runs=(fast, slow), depths=(4,))
+    assert shown(control(tmp_path, predictors=(fast,), horizons=(1, 4, 2))) == {"fast": [1, 2, 4]}
+    both = control(tmp_path, predictors=(fast, slow), horizons=(4,))
     assert shown(both) == {"fast": [1, 2, 4], "slow": [4]}
     assert stages.names[-1] == "slow, n = 4"
     table = control_table(read(tmp_path / "out" / "control.json"))
@@ -163,8 +163,8 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     about = AgentAbout(env_id=toy.info.env_id, action_meanings=toy.info.action_meanings)
     Agent(network, about).save(tmp_path / "agent")
     runs = [str(make_run(tmp_path / view.name, toy, view=view)) for view in (RGB, GRAY_84)]
-    options = ["--plays", "2", "--depths", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
-    assert main(["control", "--runs", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
+    options = ["--episodes", "2", "--horizons", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
+    assert main(["control", "--predictors", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
     assert "resync every n" in capsys.readouterr().out
     body = read(tmp_path / "out" / "control.json")
     assert body["runs"].keys() == {"rgb", "gray84"}
@@ -201,15 +201,15 @@ def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
     toy = HashAgent(about=AgentAbout(env_id="acvp/Toy-v0", action_meanings=actions))
     with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, the game is acvp/Toy-v0"):
         control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
-    twice = control(tmp_path, runs=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
+    twice = control(tmp_path, predictors=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
     with pytest.raises(UserError, match="two are called oracle"):
         control_runs(twice, load_oracle, load_agent, Stages())
     assert not (tmp_path / "out").exists()
 
 
 def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig:
-    usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "run": tmp_path / "oracle", "seeds": 3}
-    usual |= {"sources": ("random", "informed-model"), "max_decisions": 50, "map_decisions": 20, "map_seeds": 1}
+    usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "predictor": tmp_path / "oracle", "seeds": 3}
+    usual |= {"sources": ("random", "informed-model"), "max_steps": 50, "map_steps": 20, "map_seeds": 1}
     return ExploreConfig(**(usual | options))
 
 
@@ -258,7 +258,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 @pytest.mark.parametrize(("most", "held_for"), [(50, 50), (500, 5)])
 def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
-    config = explored(tmp_path, sources=("random", "constant"), run=None, max_decisions=most, map_decisions=0)
+    config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
     body = explore_game(config, load_oracle, Stages())
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
@@ -273,7 +273,7 @@ def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most:
 
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"seeds": 1, "max_decisions": 60, "map_decisions": 0, "noops": 0, "run": None}
+    options: dict[str, Any] = {"seeds": 1, "max_steps": 60, "map_steps": 0, "noops": 0, "predictor": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
     table = explore_table(explore_game(config, load_oracle, Stages()))
     assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
@@ -281,8 +281,8 @@ def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
 
 
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"noops": 0, "max_decisions": 1, "map_decisions": 40, "map_seeds": 4, "seeds": 4}
-    config = explored(tmp_path, env_id="freeway", sources=("random",), run=None, **options)
+    options: dict[str, Any] = {"noops": 0, "max_steps": 1, "map_steps": 40, "map_seeds": 4, "seeds": 4}
+    config = explored(tmp_path, env_id="freeway", sources=("random",), predictor=None, **options)
     explore_game(config, load_oracle, Stages())
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
@@ -344,15 +344,15 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
     run, out = str(make_run(tmp_path / "a", toy)), ["--out", str(tmp_path / "out")]
     freeway = ["--env-id", "freeway", *out]
     for arguments, told in (
-        (["explore", *freeway, "--sources", "informed-model"], "name one with --run"),
-        (["explore", *freeway, "--run", run], "predicts acvp/Toy-v0, the game is ALE/Freeway-v5"),
+        (["explore", *freeway, "--sources", "informed-model"], "name one with --predictor"),
+        (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, the game is ALE/Freeway-v5"),
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
         (["explore", *freeway, "--sources", "random", "random"], "each once"),
         (["explore", "--env-id", TRAIL, *out], "Trail-v0 cannot save"),
-        (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
-        (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
-        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
+        (["control", "--predictors", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
+        (["control", "--predictors", run, "--agent", "x", "--horizons", "0", *out], "--horizons 0"),
+        (["control", "--predictors", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()

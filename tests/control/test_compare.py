@@ -75,9 +75,9 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
                 "exploration": "informed-model",
                 "seed": 2,
                 "scores": [0.0],
-                "dqn": {"exploration": "x", "decisions": 9},
+                "dqn": {"exploration": "x", "steps": 9},
             },
-            "decisions: ",
+            "steps: ",
         ),
         (
             {"exploration": "informed-model", "seed": 2, "scores": [0.0], "dqn": {"exploration": "x", "lr": 9.0}},

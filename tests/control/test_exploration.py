@@ -231,7 +231,7 @@ def test_a_dqn_of_stable_baselines_explores_by_it(toy: EpisodeStore, source: str
         if source == "emulator"
         else InformedExploration.from_predictor(small_network(toy, view=GRAY_84), kernel, seed=1)
     )
-    small = replace(settings.smoke(), games=2, decisions_per_update=4, learning_starts=8, replay=100, batch_size=4)
+    small = replace(settings.smoke(), games=2, steps_per_update=4, learning_starts=8, replay=100, batch_size=4)
     agent = dqn.AcvpDqn(small, env, seed=1, exploration=informed, device="cpu")
     agent.learn(20)
     assert [len(memory) for memory in informed._memories] == [10, 10]

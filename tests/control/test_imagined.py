@@ -133,7 +133,7 @@ def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
     again.episodes = env.episodes  # as a run that goes on has them
     assert not np.array_equal(again.reset(), games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1).reset())
     dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.presets")
-    small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)
+    small = replace(settings.smoke(), games=3, steps_per_update=3, learning_starts=9, replay=100, batch_size=4)
     agent = dqn.AcvpDqn(small, env, seed=1, device="cpu")
     agent.learn(30)
     assert agent._n_updates > 3

@@ -36,7 +36,7 @@ from tests.control.trail import TRAIL, TrailOracle
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "EVALUATION_STEPS", 10)
-    monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, decisions=60, evaluations=1))
+    monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, steps=60, evaluations=1))
 
 
 def predictor(view: str = "gray84", env_id: str = SMALL_TOY) -> Predictor:
@@ -124,7 +124,7 @@ def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypat
 
 def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, weights: str | None = None, **options: Any) -> int:
     config = AgentTrainConfig(
-        env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), store=store.path, **options
+        env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), data=store.path, **options
     )
     return train_agent(
         config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle()), weights
@@ -208,12 +208,12 @@ def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: Episo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"imagined": Path("a")}, "--imagined and --store belong together"),
-        ({"store": Path("a")}, "--imagined and --store belong together"),
-        ({"imagined": Path("a"), "store": Path("b"), "emulator": "ale"}, "learns in no emulator"),
+        ({"imagined": Path("a")}, "--imagined and --data belong together"),
+        ({"data": Path("a")}, "--imagined and --data belong together"),
+        ({"imagined": Path("a"), "data": Path("b"), "emulator": "ale"}, "learns in no emulator"),
         ({"delta": 50}, "--delta and --look-ahead are of informed exploration"),
         ({"look_ahead": 2, "exploration": "sticky-random"}, "--delta and --look-ahead are of informed exploration"),
-        ({"imagined": Path("a"), "store": Path("b"), "exploration": "informed-emulator"}, "is one of real games"),
+        ({"imagined": Path("a"), "data": Path("b"), "exploration": "informed-emulator"}, "is one of real games"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:

@@ -31,7 +31,7 @@ from tests.evaluation.predictors import Answers, Oracle, as_model, small_network
 
 
 def config(part: HeldOutPart, **options: Any) -> CounterfactualConfig:
-    return CounterfactualConfig(runs=(Path("run"),), data=part.store.path, **({"states": 25} | options))
+    return CounterfactualConfig(predictors=(Path("run"),), data=part.store.path, **({"states": 25} | options))
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_onnx_files_come_with_a_description(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["export", "--run", str(folder), "--onnx", str(out)]) == 0
+    assert main(["export", "--predictor", str(folder), "--onnx", str(out)]) == 0
     assert "the same as torch" in capsys.readouterr().out
     assert sorted(path.name for path in out.iterdir()) == ["observe.onnx", "predictor.json", "step.onnx"]
     described = json.loads((out / "predictor.json").read_text())
@@ -141,7 +141,9 @@ def test_starts_come_from_a_store_or_from_the_game(
     monkeypatch.setattr("acvp.play.static_page.to_graphs", lambda predictor: nothing)
     monkeypatch.setattr("acvp.play.static_page.runtime_files", lambda: {"x": b""})
     for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
-        assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
+        assert (
+            main(["export", "--predictor", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
+        )
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
         frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
@@ -155,9 +157,8 @@ def test_starts_come_from_a_store_or_from_the_game(
     [
         ([], "--onnx or --web"),
         (["--onnx", "full"], "choose another"),
-        (["--onnx", "new", "--run", "nowhere"], "nowhere: no such folder"),
-        (["--onnx", "new", "--run", "x", "--pretrained", "y"], "name one of them"),
-        (["--onnx", "new", "--pretrained", "nobody"], "nobody"),
+        (["--onnx", "new", "--predictor", "nowhere"], "nowhere: no such folder"),
+        (["--onnx", "new", "--predictor", "nobody"], "nobody"),
         (["--web", "new", "--starts", "0"], "--starts 0: at least 1"),
     ],
 )

@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         shorten(patch)
         arguments = ["--horizon", "3", "--windows", "3", "--shuffled-windows", "0", "--crop", "1x1+9+9"]
-        assert main(["evaluate", "--runs", str(path), "--data", str(store.path), *arguments]) == 0
+        assert main(["evaluate", "--predictors", str(path), "--data", str(store.path), *arguments]) == 0
     (folder / "secret").write_bytes(SECRET)
     (path / "videos" / "link.mp4").symlink_to(folder / "secret")
     return path

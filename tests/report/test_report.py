@@ -87,7 +87,7 @@ def test_one_run_that_was_not_evaluated(runs: list[Path]) -> None:
 def test_what_a_run_has_learned(runs: list[Path]) -> None:
     folder = runs[0].parent
     data = ["--data", str(folder / "store"), "--states", "6", "--steps", "1", "--examples", "1"]
-    assert main(["analyze", "--run", str(runs[1]), *data]) == 0  # an MLP: maps, but no factors
+    assert main(["analyze", "--predictor", str(runs[1]), *data]) == 0  # an MLP: maps, but no factors
     assert main(["report", "--runs", *map(str, runs), "--out", str(folder / "learned.html")]) == 0
     page = read(folder / "learned.html")
     assert "What <second> has learned" in page.words

@@ -86,7 +86,7 @@ class AcvpDqn(DQN):
                 "seed": seed,
                 "steps": settings.return_steps,
                 "discount": settings.discount,
-                "episodic_life": settings.life_ends,
+                "episodic_life": settings.episodic_life,
             },
             policy_kwargs={
                 "net_arch": [],

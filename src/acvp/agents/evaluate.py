@@ -37,7 +37,7 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
     with ExitStack() as stack:
         games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
         agent.check_actions(games[0].action_meanings, games[0].env_id)
-        for _ in range(min(config.plays, config.at_once) - 1):
+        for _ in range(min(config.episodes, config.at_once) - 1):
             games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]
         results = None if config.out is None else stack.enter_context(unfinished_results(config.out / PARTS_NAME))
         scores = _play(config, agent, games, results, progress)
@@ -60,18 +60,18 @@ def _play(
     weights = hashlib.sha256(to_bytes(agent.network.state_dict())).hexdigest()
     shared = {"version": __version__, "game": games[0].env_id, "settings": games[0].settings, "agent": weights}
     episodes: list[PlayedEpisode] = []
-    for first in range(0, config.plays, len(games)):
-        count = min(len(games), config.plays - first)
+    for first in range(0, config.episodes, len(games)):
+        count = min(len(games), config.episodes - first)
 
         def measure(first: int = first, count: int = count) -> dict[str, Any]:
-            show = partial(_show, progress, first, config.plays)
+            show = partial(_show, progress, first, config.episodes)
             scores = play_episodes(agent, games[:count], episodes=count, first=first, progress=show, **options)
             return {"episodes": [[episode.seed, episode.score, episode.actions] for episode in scores.episodes]}
 
         which = {"first": first, "count": count, "max_steps": config.max_steps}
         batch = measure() if results is None else results.part(shared | options | which, measure)
         episodes += [PlayedEpisode(number, *values) for number, values in enumerate(batch["episodes"], first)]
-        progress(len(episodes), config.plays)
+        progress(len(episodes), config.episodes)
     return Scores(tuple(episodes))
 
 
@@ -79,7 +79,7 @@ def _references(
     config: AgentEvaluateConfig, games: Sequence[Game], results: ResultCache | None, progress: Progress
 ) -> References:
     """Return the best constant action and random play in the same episodes, stored when they are finished."""
-    options: dict[str, Any] = {"episodes": config.plays, "epsilon": config.epsilon, "seed": config.seed}
+    options: dict[str, Any] = {"episodes": config.episodes, "epsilon": config.epsilon, "seed": config.seed}
     which = {"references": options, "game": games[0].env_id, "settings": games[0].settings, "version": __version__}
 
     def measure() -> References:
@@ -101,7 +101,7 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "env_id": game.env_id,
         "settings": game.settings,
         "epsilon": config.epsilon,
-        "episodes": config.plays,
+        "episodes": config.episodes,
         "seed": config.seed,
         "mean": scores.mean,
         "standard_error": scores.standard_error,

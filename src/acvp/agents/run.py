@@ -102,7 +102,11 @@ def _references(trainer: AgentTrainer) -> References:
     """
     settings, run, stop = trainer.settings, trainer.run, trainer.stop
     seed = evaluation_seed(trainer.options.seed, settings.evaluations)
-    options: dict[str, Any] = {"episodes": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
+    options: dict[str, Any] = {
+        "episodes": settings.evaluate_episodes,
+        "epsilon": settings.evaluate_epsilon,
+        "seed": seed,
+    }
     if (known := read_references(run.path, options)) is not None:
         return known
 
@@ -132,12 +136,12 @@ def _announce(trainer: AgentTrainer) -> None:
     """Print what will be trained and what it needs, before the first agent step."""
     settings, dqn, display = trainer.settings, trainer.dqn, trainer.display
     count = sum(weight.numel() for weight in dqn.q_net.parameters())
-    limits = [f"{settings.decisions:,} agent steps"] if settings.decisions else []
+    limits = [f"{settings.steps:,} agent steps"] if settings.steps else []
     limits += [f"{settings.minutes:.3g} minutes"] if settings.minutes else []
     display.print(f"run: {trainer.run.path}")
     display.print(f"DQN of {trainer.env.env_id}, preset {settings.name}, {count:,} weights, on {dqn.device}")
     display.print(
-        f"{settings.games} games at once, an update every {settings.decisions_per_update} agent steps, exploration "
+        f"{settings.games} games at once, an update every {settings.steps_per_update} agent steps, exploration "
         f"{settings.exploration}, until {' or '.join(limits)}"
     )
     display.print(f"memory: {settings.replay * SIDE**2 / 1e9:.2f} GB of replay once it is full, and about 1 GB besides")
@@ -159,7 +163,7 @@ def _games(
 
         first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
-        judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
+        judges = [make(limit) for _ in range(min(settings.evaluate_episodes, AT_ONCE))]
         env: AgentVecEnv
         if make_games is not None:
             env = make_games(settings.games)
@@ -193,7 +197,7 @@ def _begin(
         "max_steps": config.max_steps,
         "emulator": config.emulator,
         "predictor": None if config.predictor is None else str(config.predictor),
-        "imagined": None if config.imagined is None else [str(config.imagined), str(config.store)],
+        "imagined": None if config.imagined is None else [str(config.imagined), str(config.data)],
         "weights": weights,
         "delta": config.delta,
         "look_ahead": config.look_ahead,

@@ -25,7 +25,7 @@ from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
-from acvp.compat import current_agent_state
+from acvp.compat import current_fields
 from acvp.durable import read_file
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
 def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerState:
     """Restore a new DQN and its games from a checkpoint; parts that it does not hold start again."""
     try:
-        body = current_agent_state(json.loads(checkpoint.files[STATE_NAME]))
+        body = current_fields(json.loads(checkpoint.files[STATE_NAME]))
         tensors = to_tensors(checkpoint.files[TENSORS_NAME], checkpoint.path / TENSORS_NAME)
         for name in COUNTERS:
             setattr(dqn, name, body["counters"][name])

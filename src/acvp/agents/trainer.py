@@ -184,7 +184,7 @@ class AgentTrainer:
         scores = play_episodes(
             agent,
             self.games,
-            episodes=settings.evaluate_plays,
+            episodes=settings.evaluate_episodes,
             epsilon=settings.evaluate_epsilon,
             seed=evaluation_seed(self.options.seed, state.evaluations),
         )

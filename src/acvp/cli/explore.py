@@ -23,6 +23,6 @@ VERBS = {
     "explore": Verb(
         options=ExploreConfig,
         run=run,
-        example="acvp explore --env-id freeway --run runs/freeway --seeds 20 --out results",
+        example="acvp explore --env-id freeway --predictor runs/freeway --seeds 20 --out results",
     )
 }

@@ -135,7 +135,7 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
             f"{strategy}: the points of {names} have different agent steps; compare finished runs that were given the "
-            "same --decisions (by minutes, as the preset cpu without it, each has its own)"
+            "same --steps (by minutes, as the preset cpu without it, each has its own)"
         )
     seeds = [run["seed"] for run in runs]
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})

@@ -159,11 +159,15 @@ QUICK_SHARE = 100
 def explore_game(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Explore a game with every strategy asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
-    predictor = None if config.run is None else as_model(config.run, load(config.run), config.device).predictor
+    predictor = (
+        None
+        if config.predictor is None
+        else as_model(config.predictor, load(config.predictor), config.device).predictor
+    )
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
-        if config.run is not None and predictor is not None:
-            refuse_other_game(str(config.run), predictor, game)
+        if config.predictor is not None and predictor is not None:
+            refuse_other_game(str(config.predictor), predictor, game)
         for source in config.chosen_sources:
             make_strategy(source, game, predictor, config)  # refuse early
         make_folder(config.out)
@@ -212,7 +216,7 @@ class Experiment:
         self.constant: dict[str, Any] = {}
         """The best constant action, and the results of all, once the strategy `constant` is explored."""
         self._weights = None if predictor is None else fingerprint(predictor)
-        self._limits = Limits(max_steps=config.max_decisions, map_steps=config.map_decisions, noops=config.noops)
+        self._limits = Limits(max_steps=config.max_steps, map_steps=config.map_steps, noops=config.noops)
 
     def runs(self, source: SourceName) -> list[dict[str, Any]]:
         """Return all exploration runs of a strategy."""
@@ -270,19 +274,19 @@ def _body(config: ExploreConfig, game: Game, runs: dict[SourceName, list[dict[st
         "kernel": asdict(config.kernel(game.env_id)),
         "look_ahead": config.look_ahead,
         "seeds": config.seeds,
-        "max_steps": config.max_decisions,
-        "map_steps": config.map_decisions,
+        "max_steps": config.max_steps,
+        "map_steps": config.map_steps,
         "map_seeds": min(config.map_seeds, config.seeds),
         "noops": config.noops,
         "cell": cell,
-        "sources": {source: first_rewards(rows, config.max_decisions) for source, rows in runs.items()},
+        "sources": {source: first_rewards(rows, config.max_steps) for source, rows in runs.items()},
     }
     for source, steps in FIRST_REWARD.get(game.env_id, {}).items():
         if source in body["sources"]:
             body["sources"][source]["paper"] = steps
     followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in runs.items()}
     known = any(position is not None for paths in followed.values() for path in paths for position in path)
-    if config.map_decisions and config.map_seeds and not known:
+    if config.map_steps and config.map_seeds and not known:
         body["note"] = (
             f"{game.env_id} does not report where its controlled object is (docs/environments.md): no maps, no coverage"
         )

@@ -144,7 +144,7 @@ def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
 
 def imagined_games(config: AgentTrainConfig, load: Load) -> Callable[[int], ImaginedVecEnv] | None:
     """Return a function that makes imagined games; None: the agent learns in real ones."""
-    predictor, store = config.imagined, config.store
+    predictor, store = config.imagined, config.data
     if predictor is None or store is None:
         return None
     horizon = config.max_steps or HORIZON

@@ -161,13 +161,13 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
     """Let the agent play by the predictions of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
-    subjects = [as_model(path, load(path), config.device) for path in config.runs]
+    subjects = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
             stack.enter_context(
                 make_game(agent.about.env_id, max_steps=config.max_steps, import_module=config.import_module)
             )
-            for _ in range(config.plays)
+            for _ in range(config.episodes)
         ]
         _check(config, agent, subjects, games[0])
         make_folder(out)
@@ -185,7 +185,7 @@ def control_out(config: ControlConfig) -> Path:
     """Return the output folder; a predictor of the package has none for results."""
     if config.out is not None:
         return config.out
-    return default_out(config.runs) if config.runs[0].is_dir() else SEVERAL
+    return default_out(config.predictors) if config.predictors[0].is_dir() else SEVERAL
 
 
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
@@ -208,7 +208,7 @@ class Measurements:
             "game": games[0].env_id,
             "settings": games[0].settings,
             "agent": agent_fingerprint(agent),
-            "episodes": config.plays,
+            "episodes": config.episodes,
             "seed": config.seed,
             "random_numbers": "of each episode",
         }
@@ -217,7 +217,7 @@ class Measurements:
     def horizons(self, weights: str) -> list[int]:
         """Return the horizons to show of a predictor: those asked for, and those that earlier commands measured."""
         before = self.cache.values("horizon", self._shared | {"epsilon": self.config.epsilon, "observations": weights})
-        return sorted({*self.config.depths, *before})
+        return sorted({*self.config.horizons, *before})
 
     def of(self, point: Point) -> dict[str, Any]:
         """Return scores and steps of the episodes of a point, with mean and standard error."""
@@ -258,7 +258,7 @@ def _measure(
         "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (horizon)",
         "game": game.env_id,
         "agent": config.agent,
-        "episodes": config.plays,
+        "episodes": config.episodes,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
         "horizons": sorted({point["horizon"] for curve in runs.values() for point in curve}),

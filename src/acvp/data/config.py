@@ -16,7 +16,7 @@ from acvp.options import require, require_share
 class InfoConfig:
     """Show what is in a store: a table, and a contact sheet of its frames."""
 
-    store: Positional[Path]
+    data: Positional[Path]
     """Folder of the store."""
     sheet: Path | None = None
     """Where to write the contact sheet; None: contact-sheet.png in the store's folder."""
@@ -26,7 +26,7 @@ class InfoConfig:
 class VerifyConfig:
     """Check every byte of a store; lists all damage and exits with 1 if there is any."""
 
-    store: Positional[Path]
+    data: Positional[Path]
     """Folder of the store."""
     replay: bool = False
     """Also play all stored actions again and compare every frame (about the time of the recording)."""
@@ -61,7 +61,7 @@ class ImportConfig:
 class ExportConfig:
     """Write a store's episodes in another format."""
 
-    store: Positional[Path]
+    data: Positional[Path]
     """Folder of the store."""
     format: FormatName
     """See acvp data import."""

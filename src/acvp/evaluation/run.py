@@ -232,9 +232,9 @@ EVALUATION_NAME, PARTS_NAME = "evaluation.json", "evaluation.jsonl"
 def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
     started = time.monotonic()
-    models, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
+    models, part = open_runs(config.predictors, config.data, config.trained_on, config.device, load)
     media = MediaWriter(models, part, config)
-    out = config.out or default_out(config.runs)
+    out = config.out or default_out(config.predictors)
     with unfinished_results(out / PARTS_NAME) as results:
         evaluation = evaluate(models, part, config, stage("looking ahead"), results)
         outcomes = _outcomes(models, part, config, results, stage)

@@ -13,9 +13,6 @@ from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
 from acvp.pixel import PixelPredictor
 
-DEFAULT = "freeway"
-"""The packaged predictor that is used when none is named."""
-
 Loader = Callable[[], Predictor]
 
 
@@ -25,7 +22,7 @@ class ModelPool:
     def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
         """With a temperature above 0, predictors that can sample do so, from a generator with this seed."""
         if not loaders:
-            raise UserError("no predictor to play: name one with --run or --pretrained")
+            raise UserError("no predictor to play: name one with --predictors")
         self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
         self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
@@ -56,16 +53,12 @@ class ModelPool:
         return copy_last
 
 
-def make_model_pool(
-    runs: Sequence[Path], pretrained: Sequence[str], *, temperature: float = 0.0, seed: int = 0
-) -> ModelPool:
-    """Return the predictors in folders and those of these names, or the default one, then all packaged ones."""
-    names = pretrained if runs or pretrained else (DEFAULT,)
+def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> ModelPool:
+    """Return the predictors of these folders and names, in this order, then all packaged ones."""
     loaders: dict[str, Loader] = {}
-    for path in runs:
-        _add(loaders, _name(path), path)
-    for name in names:
-        _add(loaders, name, name)
+    for predictor in predictors:
+        named = predictor in packaged()
+        _add(loaders, predictor if named else _name(Path(predictor)), predictor if named else Path(predictor))
     for name in packaged():
         if name not in loaders:
             _add(loaders, name, name)
