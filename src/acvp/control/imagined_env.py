@@ -22,13 +22,13 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from acvp.agents.network import STACK
-from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view, view_of
+from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
-from acvp.loaded import LoadedModel, as_model, check_alike, pick_device
-from acvp.models import Predictor, State
+from acvp.loaded import LoadedModel, as_model, check_alike
+from acvp.models import Predictor, State, pick_device, view_of
 from acvp.models.load import load
 from acvp.models.rollout import join_rows, select_rows
 
@@ -114,8 +114,8 @@ class Imagination:
         _, state = self.model.predictor.predict(self._observe(frames), self._tensor(np.zeros(1, np.int64)))
         if state.outcome is None:
             raise UserError(
-                f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: train a "
-                "predictor that has them with acvp train --outcome-heads, or one with --model pixel"
+                f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: "
+                "train with acvp train --predict-rewards, or with --model pixel"
             )
 
 
@@ -123,8 +123,7 @@ def _outcome(state: State) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the most likely reward signs and terminations, (B,) each."""
     if state.outcome is None:
         raise RuntimeError("the predictor gave an outcome at the start, and gives none now")
-    signs = state.outcome.reward.argmax(1).numpy(force=True) - 1.0
-    return signs, state.outcome.end.numpy(force=True) > 0
+    return state.outcome.reward_signs().astype(np.float64), state.outcome.terminated()
 
 
 Observation = Literal["frame", "agent"]
