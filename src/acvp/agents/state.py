@@ -25,6 +25,7 @@ from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
+from acvp.compat import current_fields
 from acvp.durable import read_file
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ def to_files(dqn: AcvpDqn, env: AgentVecEnv, state: TrainerState, agent: Path, *
     body = {
         "position": asdict(state),
         "counters": {name: getattr(dqn, name) for name in COUNTERS},
-        "plays": [asdict(episode) for episode in env.episodes],
+        "episodes": [asdict(episode) for episode in env.episodes],
     }
     tensors = _prefixed("policy", dqn.policy.state_dict())
     tensors |= _prefixed("moments", optimizer_tensors(dqn.policy.optimizer))
@@ -89,7 +90,7 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
 def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerState:
     """Restore a new DQN and its games from a checkpoint; parts that it does not hold start again."""
     try:
-        body = json.loads(checkpoint.files[STATE_NAME])
+        body = current_fields(json.loads(checkpoint.files[STATE_NAME]))
         tensors = to_tensors(checkpoint.files[TENSORS_NAME], checkpoint.path / TENSORS_NAME)
         for name in COUNTERS:
             setattr(dqn, name, body["counters"][name])
@@ -97,7 +98,7 @@ def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerSt
         restore_optimizer(dqn.policy.optimizer, _part(tensors, "moments"))
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
-        _restore_games(dqn, env, tensors, [EpisodeState(**episode) for episode in body["plays"]])
+        _restore_games(dqn, env, tensors, [EpisodeState(**episode) for episode in body["episodes"]])
         state = TrainerState(**body["position"])
     except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of this run ({str(error)[:200]})") from error
