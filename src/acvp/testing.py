@@ -78,7 +78,7 @@ def _check_steps(predictor: Predictor, window: _Window) -> None:
     predictor.predict(after, window.future[:, 1])
     predictor.predict_all(after)
     for state, tensors in ((start, kept), (after, before)):
-        same = all(torch.equal(one, two) for one, two in zip(_tensors(state), tensors, strict=True))
+        same = all(torch.equal(now, then) for now, then in zip(_tensors(state), tensors, strict=True))
         _require(same, "a state changed: predict must return a new state and share no memory with its frame")
     if after.outcome is not None:
         shapes = (tuple(after.outcome.reward.shape), tuple(after.outcome.termination.shape))
@@ -125,7 +125,7 @@ def _check_rows(predictor: Predictor, window: _Window) -> None:
     swapped = join_rows([select_rows(settled, np.array([row])) for row in (1, 0)])
     frame, _ = predictor.predict(settled, window.future[:, 1])
     back, _ = predictor.predict(swapped, window.future[:, 1].flip(0))
-    _close(back.flip(0), frame, "a state whose rows were exchanged gives other frames")
+    _close(back.flip(0), frame, "a state whose rows were swapped gives other frames")
     unread, _ = predictor.predict(after, window.future[:, 1])
     _close(unread, frame, "settled gives a state that predicts other frames")
 
