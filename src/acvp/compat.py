@@ -35,7 +35,7 @@ RESULT_FIELDS = FIELDS | {
     "moments": "states",
 }
 """Keys of evaluation.json, counterfactual.json and analysis.json."""
-RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
+RUN_FIELDS = {"position": "trainer", "recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 DQN_FIELDS = {
     "decisions": "steps",
@@ -46,7 +46,7 @@ DQN_FIELDS = {
 """Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palette_mask"}
+TENSORS = {"end": "termination", "moments": "optimizer", "normaliser": "normalizer", "possible": "palette_mask"}
 """Parts, between dots, of the names of tensors."""
 
 
