@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import acvp
-from acvp.evaluation.metrics import METRICS
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 LONGEST = 60
@@ -66,17 +65,8 @@ def test_examples_are_short(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= LONGEST
 
 
-@pytest.fixture
-def _built_in_metrics() -> Iterator[None]:
-    """Forget the metrics that an example has registered."""
-    before = METRICS.copy()
-    yield
-    METRICS.clear()
-    METRICS.update(before)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("_built_in_metrics")
+@pytest.mark.usefixtures("built_in_metrics")
 @pytest.mark.parametrize("name", CHECKS)
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
