@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from acvp.agents.observations import agent_view
-from acvp.control.informed import informed_by_model
+from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.policies import sticky_random_policy
 from acvp.envs import make_game
@@ -49,11 +49,11 @@ class Ours:
     """Informed exploration as it is used."""
 
     def __init__(self, predictor: Predictor, kernel: KernelConfig) -> None:
-        self.informed = informed_by_model(predictor, kernel, seed=SEED)
+        self.informed = InformedExploration.from_predictor(predictor, kernel, seed=SEED)
 
     def see(self, frame: Pixels) -> None:
         """Take in the newest frame."""
-        self.informed.see(frame[None, :, :, None], np.array([False]))
+        self.informed.observe(frame[None, :, :, None], np.array([False]))
 
     def choose(self) -> int:
         """Return the least visited action."""

@@ -81,12 +81,17 @@ NUMBERS = {
     "explore": "explore/explore.json",
 }
 """Files whose numbers are compared."""
-RENAMED: dict[str, str] = {"centered": "centred", "control:episodes": "plays", "agent-evaluate:episodes": "plays"}
+RENAMED: dict[str, str] = {
+    "centered": "centred",
+    "control:episodes": "plays", "control:steps": "decisions", "control:horizon": "depth", "control:horizons": "depths",
+    "agent-evaluate:episodes": "plays", "agent-evaluate:steps": "decisions", "explore:steps": "decisions",
+    "explore:max_steps": "max_decisions", "explore:map_steps": "map_decisions",
+}  # fmt: skip
 """Keys of those files that have changed since the record was made, in all cases or in one (case:key) → the key in the
 record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"
-IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "store": "toy", "max_steps": 12}
+IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "data": "toy", "horizon": 12}
 
 # --- What is recorded -------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ import gymnasium, acvp
 print(acvp.load("run").about.env_id, acvp.load("freeway").about.env_id)
 env = gymnasium.make("acvp.envs:acvp/Toy-v0")
 env.reset(seed=0)
-env = gymnasium.make("acvp/Imagined-v0", predictor="run", store="store")
+env = gymnasium.make("acvp/Imagined-v0", predictor="run", data="store")
 env.reset(seed=0)
 env.step(0)
 """

@@ -13,7 +13,12 @@ Value = TypeVar("Value")
 FIELDS = {
     "by_place": "palette_mask",
     "centred": "centered",
+    "decisions": "steps",
+    "depth": "horizon",
+    "depths": "horizons",
     "licence": "license",
+    "map_decisions": "map_steps",
+    "max_decisions": "max_steps",
     "optimiser": "optimizer",
     "outcome_heads": "predict_rewards",
     "outcome_weight": "reward_weight",
@@ -38,7 +43,6 @@ RESULT_FIELDS = FIELDS | {
 RUN_FIELDS = {"position": "trainer", "recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 DQN_FIELDS = {
-    "decisions": "steps",
     "decisions_per_update": "steps_per_update",
     "evaluate_plays": "evaluate_episodes",
     "life_ends": "episodic_life",
@@ -46,12 +50,22 @@ DQN_FIELDS = {
 """Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
+<<<<<<< HEAD
 TENSORS = {"end": "termination", "moments": "optimizer", "normaliser": "normalizer", "possible": "palette_mask"}
+=======
+TENSORS = {
+    "decisions": "steps",
+    "end": "termination",
+    "normaliser": "normalizer",
+    "possible": "palette_mask",
+    "torso": "features",
+}
+>>>>>>> main
 """Parts, between dots, of the names of tensors."""
 
 
 def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
-    """Return what JSON holds, with today's keys at every depth."""
+    """Return what JSON holds, with today's keys at every level."""
     if isinstance(values, dict):
         return dict(_current_field(name, value, fields) for name, value in values.items())
     return [current_fields(value, fields) for value in values] if isinstance(values, list) else values

@@ -107,7 +107,7 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
     assert main([*arguments, "--out", str(tmp_path / "out"), "--video"]) == 0
     body = json.loads((tmp_path / "out" / RESULT_NAME).read_text())
     assert body["mean"] == pytest.approx(np.mean(body["scores"]))
-    assert len(body["scores"]) == len(body["decisions"]) == 3
+    assert len(body["scores"]) == len(body["steps"]) == 3
     assert body["env_id"] == SMALL_TOY
     assert {"command", "commit", "machine", "time"} <= body["provenance"].keys()
     said = capsys.readouterr().out
@@ -119,14 +119,14 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
     assert "paper" not in said  # it did not play this game
     with av.open(io.BytesIO((tmp_path / "out" / VIDEO_NAME).read_bytes()), "r") as video:
         shown = list(video.decode(video=0))
-    assert len(shown) - 1 in body["decisions"]
+    assert len(shown) - 1 in body["steps"]
 
 
 def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.chdir(tmp_path)
     body = evaluate_agent(AgentEvaluateConfig(agent="agent", episodes=1, max_steps=5), lambda *_: None)
-    assert body["decisions"] == [5]
+    assert body["steps"] == [5]
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
 

@@ -190,7 +190,7 @@ def test_a_million_transitions_take_less_than_8_gb() -> None:
 def test_nothing_but_cut_off_episodes_is_refused() -> None:
     replay = make_replay(5)
     long_play(replay, 3, (TRUNCATED,))
-    with pytest.raises(UserError, match="every episode is cut off after its first decision"):
+    with pytest.raises(UserError, match="every episode is truncated after its first agent step"):
         replay.choose(4)
 
 

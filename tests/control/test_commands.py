@@ -17,7 +17,7 @@ from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress
 from acvp.control.config import ControlConfig, ExploreConfig
-from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
+from acvp.control.explore import explore, explore_game, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
 from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
@@ -84,7 +84,7 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
-        same = {"depth": point["depth"]} | body["emulator"]
+        same = {"horizon": point["horizon"]} | body["emulator"]
         assert point == same  # an oracle is as good as the emulator, at any depth
     assert len(body["random"]["scores"]) == 5
     assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
@@ -144,7 +144,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
         body = control_runs(config, load, load_agent, stages)
-        return {name: [point["depth"] for point in curve] for name, curve in body["runs"].items()}
+        return {name: [point["horizon"] for point in curve] for name, curve in body["runs"].items()}
 
     stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
     assert shown(control(tmp_path, predictors=(fast,), horizons=(1, 4, 2))) == {"fast": [1, 2, 4]}
@@ -168,7 +168,7 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     assert "resync every n" in capsys.readouterr().out
     body = read(tmp_path / "out" / "control.json")
     assert body["runs"].keys() == {"rgb", "gray84"}
-    assert body["emulator"]["decisions"] == [9, 9]
+    assert body["emulator"]["steps"] == [9, 9]
 
 
 def test_agents_are_told_apart() -> None:
@@ -215,7 +215,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
 
 @pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
+    whole = explore_game(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
 
     def stop_in_the_middle(*given: Any, seed: int, **options: Any) -> Any:
@@ -225,15 +225,15 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("acvp.control.explore.explore", stop_in_the_middle)
     with pytest.raises(KeyboardInterrupt):
-        explore_sources(explored(tmp_path), load_oracle, stages)
+        explore_game(explored(tmp_path), load_oracle, stages)
     monkeypatch.undo()
-    assert explore_sources(explored(tmp_path), load_oracle, again) == whole
+    assert explore_game(explored(tmp_path), load_oracle, again) == whole
     assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
     assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
-    assert "does not tell where its controlled object is" in whole["note"]  # the trail does not say
+    assert "does not report where its controlled object is" in whole["note"]  # the trail does not say
     check_pictures(tmp_path / "out" / "plots", "first-reward")
     more = explored(tmp_path, seeds=4)
-    explore_sources(more, load_oracle, again)
+    explore_game(more, load_oracle, again)
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
@@ -247,11 +247,11 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
         oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
-    explore_sources(explored(tmp_path), load_oracle, Stages())
+    explore_game(explored(tmp_path), load_oracle, Stages())
     again, once_more = Stages(), Stages()
-    explore_sources(explored(tmp_path, **change), load, again)
+    explore_game(explored(tmp_path, **change), load, again)
     assert again.names == [f"informed-model, seed {seed}" for seed in range(3)]
-    explore_sources(explored(tmp_path, **change), load, once_more)
+    explore_game(explored(tmp_path, **change), load, once_more)
     assert once_more.names == []
 
 
@@ -259,7 +259,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
     config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
-    body = explore_sources(config, load_oracle, Stages())
+    body = explore_game(config, load_oracle, Stages())
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
     assert [(row["action"], row["median"], row["never"]) for row in found["actions"]] == [
@@ -268,22 +268,22 @@ def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most:
     rows = {row[0]: row[1:] for row in explore_table(body).rows}
     assert rows["constant ON"] == ("4", "0 of 3", "–")
     again = Stages()
-    assert explore_sources(config, load_oracle, again) == body
+    assert explore_game(config, load_oracle, again) == body
     assert again.names == []
 
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seeds": 1, "max_steps": 60, "map_steps": 0, "noops": 0, "predictor": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
-    table = explore_table(explore_sources(config, load_oracle, Stages()))
-    assert table.heads == ("source", "median decisions to the first reward", "paper", "never", "cells covered")
+    table = explore_table(explore_game(config, load_oracle, Stages()))
+    assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
 
 
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
     options: dict[str, Any] = {"noops": 0, "max_steps": 1, "map_steps": 40, "map_seeds": 4, "seeds": 4}
     config = explored(tmp_path, env_id="freeway", sources=("random",), predictor=None, **options)
-    explore_sources(config, load_oracle, Stages())
+    explore_game(config, load_oracle, Stages())
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
     assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4
@@ -308,7 +308,7 @@ def test_first_rewards_that_never_came() -> None:
     rows = [found | {"first_reward": value} for value in (10, None, 30, None)]
     told = first_rewards(rows, 50)
     assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
-    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
+    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_steps": 50}
     assert explore_table(body).rows == (("random", "≥ 40", "2 of 4", "–"),)
 
 
@@ -349,7 +349,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
         (["explore", *freeway, "--sources", "random", "random"], "each once"),
-        (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
+        (["explore", "--env-id", TRAIL, *out], "Trail-v0 cannot save"),
         (["control", "--predictors", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--predictors", run, "--agent", "x", "--horizons", "0", *out], "--horizons 0"),
         (["control", "--predictors", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),

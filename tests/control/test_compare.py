@@ -48,7 +48,7 @@ def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.
     assert body["provenance"]["command"]
     assert (tmp_path / "out" / "plots" / "learning.png").stat().st_size > 5000
     assert (tmp_path / "out" / "plots" / "learning.svg").exists()
-    assert "random: 4.0 ± 2.0 after 100 decisions (seed 1, 2)" in capsys.readouterr().out
+    assert "random: 4.0 ± 2.0 after 100 agent steps (seed 1, 2)" in capsys.readouterr().out
 
 
 def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "lie at different decisions"),
+        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "have different agent steps"),
         ({"exploration": "random", "seed": 1, "scores": [0.0, 1.0]}, "seed 1 comes twice"),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "env_id": "acvp/Other-v0"}, "env_id: "),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "max_steps": 9}, "max_steps: "),

@@ -105,17 +105,17 @@ def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predict
 
 def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, Any]] = []
-    real = ModelLookahead.see
+    real = ModelLookahead.observe
 
     def see(source: ModelLookahead, frames: Any, begins: Any) -> None:
         seen.append((frames.shape, frames.any()))
         real(source, frames, begins)
 
-    monkeypatch.setattr(ModelLookahead, "see", see)
+    monkeypatch.setattr(ModelLookahead, "observe", see)
     assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color")) == 0
     assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
     assert all(anything for _, anything in seen)
-    with pytest.raises(UserError, match="looks at frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
+    with pytest.raises(UserError, match="sees frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
         run(
             tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color"),
             emulator="ale",
@@ -177,7 +177,7 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
     make = session._begin
 
     def begin(config: Any, run: Any, settings: Any, env: Any, weights: Any) -> None:
-        lengths["imagined"].append(env._imagined.max_steps)
+        lengths["imagined"].append(env._imagined.horizon)
         make(config, run, settings, env, weights)
 
     monkeypatch.setattr(trainer, "play_episodes", play)
@@ -193,8 +193,8 @@ def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     assert make is not None
     env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
     strategy = make(env)
-    assert isinstance(strategy.source, EmulatorLookahead)
-    assert (strategy.config.delta, strategy.config.memory, strategy.source.look_ahead) == (7, 20, 3)
+    assert isinstance(strategy.lookahead, EmulatorLookahead)
+    assert (strategy.kernel.delta, strategy.kernel.memory, strategy.lookahead.look_ahead) == (7, 20, 3)
     env.close()
     with pytest.raises(UserError, match="--look-ahead 0: at least 1"):
         replace(config, look_ahead=0)

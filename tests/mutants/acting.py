@@ -99,8 +99,8 @@ ACTING = (
     Mutant(
         "an imagined episode is cut off a step late",
         "control/imagined_env.py",
-        "self._elapsed >= self.max_steps",
-        "self._elapsed > self.max_steps",
+        "self._elapsed >= self.horizon",
+        "self._elapsed > self.horizon",
         "control/test_imagined.py::test_an_episode_is_cut_off",
     ),
     Mutant(
@@ -153,7 +153,7 @@ ACTING = (
         "control/test_commands.py::test_an_unknown_position_is_no_cell",
     ),
     Mutant(
-        "a play begins only where all pixels are new",
+        "an episode begins only where all pixels are new",
         "control/informed.py",
         "(observations[:, :-1] != self._last).any((1, 2, 3))",
         "(observations[:, :-1] != self._last).all((1, 2, 3))",
@@ -199,7 +199,7 @@ ACTING = (
         "control/explore.py",
         "self._episodes)), begins=True)",
         "self._episodes)), begins=False)",
-        "control/test_exploration.py::test_an_explorer_is_shown_every_frame_and_where_an_episode_begins",
+        "control/test_exploration.py::test_a_strategy_is_shown_every_frame_and_where_an_episode_begins",
     ),
     Mutant(
         "after an episode ends, frames of the others are mixed up",

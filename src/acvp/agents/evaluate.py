@@ -105,7 +105,7 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "mean": scores.mean,
         "standard_error": scores.standard_error,
         "scores": scores.scores,
-        "decisions": scores.steps,
+        "steps": scores.steps,
         "paper": paper_score(game.env_id),
     }
 

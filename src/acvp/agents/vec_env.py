@@ -45,7 +45,7 @@ class EpisodeState:
 
     number: int = -1
     score: float = 0.0
-    decisions: int = 0
+    steps: int = 0
     lives: int = -1
 
 
@@ -98,13 +98,13 @@ class AgentVecEnv(VecEnv):
         """Record what an agent step led to and return its info."""
         episode = self.episodes[game]
         episode.score += result.reward
-        episode.decisions += 1
+        episode.steps += 1
         self.stack.add(result.frame[None], slice(game, game + 1))
         if result.next_first is None:
             lost, episode.lives = result.lives < episode.lives, result.lives
             return {"life_lost": True} if lost else {}
         info = {
-            "episode": {"r": episode.score, "l": episode.decisions},
+            "episode": {"r": episode.score, "l": episode.steps},
             "terminal_observation": self.stack.frames[game].copy(),
             "TimeLimit.truncated": result.truncated and not result.terminated,
         }

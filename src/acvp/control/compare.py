@@ -1,4 +1,4 @@
-"""`acvp agent compare`: learning curves of several runs in one figure, runs that differ in their seed as one curve."""
+"""`acvp agent compare`: learning curves of several runs in one figure; runs that differ in seed are one curve."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from acvp.runs import ResultCache, RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
 STRATEGY = ("dqn.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
-"""Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
+"""Settings of a strategy, in which the runs of a figure may differ; all others must be equal."""
 
 
 def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
@@ -48,28 +48,28 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
     }
     make_folder(config.out)
     with exclusive_writer(config.out):
-        ledger = ResultCache(config.out / PARTS_NAME)
+        cache = ResultCache(config.out / PARTS_NAME)
         if config.references:
-            body |= references_of(config, runs, ledger, stage)
+            body |= references_of(config, runs, cache, stage)
         write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
-        earlier = ledger.earlier_seconds
+        earlier = cache.earlier_seconds
         write_results(config.out / RESULT_NAME, body, seed=None, started=started, earlier_seconds=earlier)
     return body
 
 
 def references_of(
-    config: AgentCompareConfig, runs: Sequence[Mapping[str, Any]], ledger: ResultCache, stage: Stage
+    config: AgentCompareConfig, runs: Sequence[Mapping[str, Any]], cache: ResultCache, stage: Stage
 ) -> dict[str, Any]:
-    """Return the best constant action and random play over the episodes of all runs' last points, or why not."""
+    """Return the best constant action and random play in the episodes of all runs' last points, or why not."""
     try:
-        found = [_references(path, run, ledger, stage) for path, run in zip(config.runs, runs, strict=True)]
+        found = [_references(path, run, cache, stage) for path, run in zip(config.runs, runs, strict=True)]
     except UserError as error:
         return {"note": f"no references: {error}"}
     return {"references": pool_references(found)}
 
 
-def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: Stage) -> References:
-    """Return the references in a run's folder, or play them."""
+def _references(path: Path, run: Mapping[str, Any], cache: ResultCache, stage: Stage) -> References:
+    """Return the references stored in a run folder, or play them."""
     last, settings = run["points"][-1], run["settings"]
     seed = evaluation_seed(run["seed"], len(run["points"]) - 1)
     options: dict[str, Any] = {"episodes": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
@@ -80,11 +80,11 @@ def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: 
         limit = min(EVALUATION_STEPS, game.limit or EVALUATION_STEPS)
     with make_game(settings["env_id"], max_steps=limit) as game:
         identity, label = {"game": game.env_id, "settings": game.settings} | options, f"references of {run['run']}"
-        return ledger.part(identity, lambda: play_references([game], **options, progress=stage(label)))
+        return cache.part(identity, lambda: play_references([game], **options, progress=stage(label)))
 
 
 def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
-    """Refuse two runs that differ in any setting but some."""
+    """Refuse two runs that differ in settings other than `but`."""
     found = differences(one["settings"], other["settings"])
     if found := [each for each in found if not each.startswith(but)]:
         raise UserError(
@@ -108,7 +108,7 @@ def read_run(path: Path) -> dict[str, Any]:
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: its metrics are not as acvp agent train writes them ({error})") from error
     if not points:
-        raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
+        raise UserError(f"{path}: has no point of a learning curve yet; resume it")
     return {
         "run": path.name,
         "strategy": strategy_of(settings),
@@ -119,7 +119,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def strategy_of(settings: Mapping[str, Any]) -> str:
-    """Return how an agent explored, or that it learned in an imagined game."""
+    """Return the label of an agent's exploration strategy, or `imagined`."""
     if settings.get("imagined"):
         return "imagined"
     name: str = settings["dqn"]["exploration"]
@@ -134,7 +134,7 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if any(each != steps[0] for each in steps):
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
-            f"{strategy}: the points of {names} lie at different decisions; compare finished runs that were given the "
+            f"{strategy}: the points of {names} have different agent steps; compare finished runs that were given the "
             "same --steps (by minutes, as the preset cpu without it, each has its own)"
         )
     seeds = [run["seed"] for run in runs]
@@ -148,13 +148,13 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def comparison_lines(body: Mapping[str, Any]) -> list[str]:
-    """Return what each strategy came to, and what it has to beat, a line each."""
+    """Return the last score of each strategy and the references, a line each."""
     lines = []
     for name, found in body["strategies"].items():
         last = found["curve"][-1]
         seeds = ", ".join(str(run["seed"]) for run in found["runs"])
         score = format_mean(last["mean"], last["standard_error"])
-        lines.append(f"{name}: {score} after {last['step']:,} decisions (seed {seeds})")
+        lines.append(f"{name}: {score} after {last['step']:,} agent steps (seed {seeds})")
     if "references" in body:
         lines.append(f"in the same episodes: {describe_references(body['references'])}")
     return [*lines, *([f"note: {body['note']}"] if "note" in body else [])]

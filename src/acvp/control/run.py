@@ -221,10 +221,10 @@ class Measurements:
                 point.player, self.games, point.make_source(), episodes=len(self.games), epsilon=point.epsilon,
                 seed=self.config.seed, streams=CONTROL_STREAMS, progress=lambda _, steps: show(steps, longest),
             )  # fmt: skip
-            return {"scores": played.scores, "decisions": played.steps}
+            return {"scores": played.scores, "steps": played.steps}
 
         measured = self.cache.part(settings, measure)
-        self._longest = max(measured["decisions"])
+        self._longest = max(measured["steps"])
         return mean_and_error(measured["scores"]) | measured
 
 
@@ -247,13 +247,13 @@ def _measure(
     references["constant"] = _constant(config, measurements)
     runs = {subject.name: _curve(config, agent, subject, measurements) for subject in subjects}
     return {
-        "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (depth)",
+        "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (horizon)",
         "game": game.env_id,
         "agent": config.agent,
         "episodes": config.episodes,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
-        "depths": sorted({point["depth"] for curve in runs.values() for point in curve}),
+        "horizons": sorted({point["horizon"] for curve in runs.values() for point in curve}),
         **references,
         "runs": runs,
     }
@@ -288,7 +288,7 @@ def _curve(
             label=f"{subject.name}, n = {horizon}", player=agent, epsilon=config.epsilon, make_source=source,
             identity={"observations": weights, "horizon": horizon},
         )  # fmt: skip
-        curve.append({"depth": horizon} | measurements.of(point))
+        curve.append({"horizon": horizon} | measurements.of(point))
     return curve
 
 
@@ -302,8 +302,8 @@ def control_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what control.json holds."""
     labels = {"emulator": "emulator", "constant": constant_label(body["constant"]), "random": "random"}
     references = ", ".join(f"{label} {scored(body[name])}" for name, label in labels.items())
-    curves = [{point["depth"]: scored(point) for point in curve} for curve in body["runs"].values()]
-    rows = [(str(depth), *(curve.get(depth, "–") for curve in curves)) for depth in body["depths"]]
+    curves = [{point["horizon"]: scored(point) for point in curve} for curve in body["runs"].values()]
+    rows = [(str(horizon), *(curve.get(horizon, "–") for curve in curves)) for horizon in body["horizons"]]
     title = f"Score in {body['game']}, {body['episodes']} episodes: {references}; by predicted frames:"
     return TextTable(title, ("resync every n", *body["runs"]), tuple(rows))
 
