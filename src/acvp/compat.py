@@ -50,17 +50,14 @@ DQN_FIELDS = {
 """Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-<<<<<<< HEAD
-TENSORS = {"end": "termination", "moments": "optimizer", "normaliser": "normalizer", "possible": "palette_mask"}
-=======
 TENSORS = {
     "decisions": "steps",
     "end": "termination",
+    "moments": "optimizer",
     "normaliser": "normalizer",
     "possible": "palette_mask",
     "torso": "features",
 }
->>>>>>> main
 """Parts, between dots, of the names of tensors."""
 
 

@@ -25,11 +25,7 @@ from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
-<<<<<<< HEAD
 from acvp.compat import current_run
-=======
-from acvp.compat import current_fields
->>>>>>> main
 from acvp.durable import read_file
 
 T = TypeVar("T")
@@ -94,11 +90,7 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
 def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerState:
     """Restore a new DQN and its games from a checkpoint; parts that it does not hold start again."""
     try:
-<<<<<<< HEAD
         body = current_run(json.loads(checkpoint.files[STATE_NAME]))
-=======
-        body = current_fields(json.loads(checkpoint.files[STATE_NAME]))
->>>>>>> main
         tensors = to_tensors(checkpoint.files[TENSORS_NAME], checkpoint.path / TENSORS_NAME)
         for name in COUNTERS:
             setattr(dqn, name, body["counters"][name])
@@ -107,11 +99,7 @@ def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerSt
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
         _restore_games(dqn, env, tensors, [EpisodeState(**episode) for episode in body["episodes"]])
-<<<<<<< HEAD
         state = TrainerState(**body["trainer"])
-=======
-        state = TrainerState(**body["position"])
->>>>>>> main
     except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of this run ({str(error)[:200]})") from error
     dqn.ep_info_buffer = deque(state.finished, maxlen=dqn._stats_window_size)
