@@ -114,13 +114,13 @@ def measured(futures: Futures) -> dict[str, Any]:
     for step in STEPS:
         at = SHOWN.index(step)
         wrong = futures.wrong[:, at]
-        real, shown = ((each[:, at] != usual).any(-1) for each in (futures.truth, futures.predicted))
+        real, shown = ((frames[:, at] != usual).any(-1) for frames in (futures.truth, futures.predicted))
         kinds = {"gone": real & ~shown, "never were": ~real & shown, "look otherwise": real & shown}
         counts = wrong.sum((1, 2))
         result[str(step)] = {
             "windows": len(wrong),
             "wrong_pixels": round(float(counts.mean()), 1),
-            "quartiles": [round(float(each), 1) for each in np.percentile(counts, (25, 50, 75))],
+            "quartiles": [round(float(quartile), 1) for quartile in np.percentile(counts, (25, 50, 75))],
             **{kind: round(float((wrong & of).sum() / max(wrong.sum(), 1)), 2) for kind, of in kinds.items()},
         }
     return result

@@ -81,9 +81,9 @@ def opened(env_id: str, count: int, max_steps: int | None) -> Iterator[list[Game
 def measured(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return a reference with where it comes from."""
     started = time.process_time()
-    found = measure()
+    reference = measure()
     origin = {"command": "python -m benchmarks.references", "commit": COMMIT, "machine": machine()}
-    return found | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
+    return reference | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
 
 
 def add_to_agent(game: str) -> None:

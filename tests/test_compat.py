@@ -19,8 +19,16 @@ def test_results_have_more_fields_that_are_renamed() -> None:
     assert current_fields(old) == old
 
 
-def test_tensors_are_renamed_by_their_first_part_only() -> None:
-    assert current_tensors({"normaliser.mean": 1, "x.normaliser.": 2}) == {"normalizer.mean": 1, "x.normaliser.": 2}
+def test_tensors_are_renamed_by_whole_parts_of_their_names() -> None:
+    old = {"normaliser.mean": 1, "heads.3.end.bias": 2, "possible": 3, "legend.weight": 4}
+    new = {"normalizer.mean": 1, "heads.3.termination.bias": 2, "palette_mask": 3, "legend.weight": 4}
+    assert current_tensors(old) == new
+
+
+def test_feeding_back_is_no_teacher_forcing() -> None:
+    assert current_fields({"phases": [{"feed_back": False}, {"feed_back": True}]}) == {
+        "phases": [{"teacher_forcing": True}, {"teacher_forcing": False}]
+    }
 
 
 def test_files_of_a_checkpoint_are_renamed() -> None:

@@ -43,7 +43,7 @@ RETIRED = {
     "cast": (r"(?-i:\bCast\b)|\bthe cast\b", "model pool"),
     "place": (r"(?<!\bin)_places?\b|\bplaces?_|(?-i:\bPlace\b)", "window start"),
     "possible": (r"_(im)?possible\b|\b(im)?possible_", "palette mask"),
-    "flashing": (r"recolor|recolour|\bflash", "palette cycling"),
+    "flashing": (r"\brecolou?r|_recolou?r|\bflash", "palette cycling"),
     "round edges": (r"\bround[ _-]edges?", "circular padding"),
     "same luck": (r"\bluck\b", "shared noise"),
     "options loss": (r"options[ _]loss|\.(ways|likely|alone)\b|\b(ways|likely|alone)=", "copy mixture likelihood"),

@@ -11,14 +11,22 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 FIELDS = {
+    "by_place": "palette_mask",
     "centred": "centered",
     "licence": "license",
     "optimiser": "optimizer",
+    "outcome_heads": "predict_rewards",
+    "outcome_weight": "reward_weight",
     "plays": "episodes",
     "quantised": "quantized",
-    "recolours": "recolors",
+    "recolours": "palette_cycle",
+    "round_edges": "circular_padding",
+    "spoiled": "input_corruption",
+    "still": "background_subsampling",
 }
 """Keys of JSON files."""
+NEGATED = {"feed_back": "teacher_forcing"}
+"""Keys of truth values that now mean the opposite."""
 RESULT_FIELDS = FIELDS | {
     "end": "termination",
     "ends": "terminates",
@@ -38,15 +46,21 @@ DQN_FIELDS = {
 """Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-TENSORS = {"normaliser.": "normalizer."}
-"""First parts of the names of tensors."""
+TENSORS = {"end": "termination", "normaliser": "normalizer", "possible": "palette_mask"}
+"""Parts, between dots, of the names of tensors."""
 
 
 def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
     """Return what JSON holds, with today's keys at every depth."""
     if isinstance(values, dict):
-        return {fields.get(name, name): current_fields(value, fields) for name, value in values.items()}
+        return dict(_current_field(name, value, fields) for name, value in values.items())
     return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
+
+
+def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[str, Any]:
+    if name in NEGATED:
+        return NEGATED[name], not value
+    return fields.get(name, name), current_fields(value, fields)
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +90,4 @@ def current_tensors(tensors: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _current_tensor(name: str) -> str:
-    for old, new in TENSORS.items():
-        if name.startswith(old):
-            return new + name.removeprefix(old)
-    return name
+    return ".".join(TENSORS.get(part, part) for part in name.split("."))

@@ -168,7 +168,7 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
 
 
 @pytest.mark.slow
-def test_games_of_ales_vector_env_begin_anew(
+def test_games_of_ales_vector_env_start_new_episodes(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"env_id": "space_invaders", "emulator": "ale"}

@@ -16,7 +16,7 @@ from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.models import build_predictor
 from acvp.models.pixels import as_pixels
-from acvp.training.presets import network
+from tests.networks import network
 
 CONTEXT = 2
 PLACES = [WindowStart(episode, start) for episode in range(4) for start in (0, 7, 20)]

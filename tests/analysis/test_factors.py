@@ -34,7 +34,7 @@ def pixel_predictor() -> PixelPredictor:
     palette = tuple((30 * i, 255 - 20 * i) for i in range(8))
     config = PixelConfig(
         actions=ACTIONS, frame=SIZES["frame"], palette=palette, quantized=True, context=3, cell=3, embedding=4,
-        channels=(6, 8), blocks=(1, 2), outcome_heads=False,
+        channels=(6, 8), blocks=(1, 2), predict_rewards=False,
     )  # fmt: skip
     predictor = build_predictor(config, seeded(1)).eval()
     assert isinstance(predictor, PixelPredictor)

@@ -13,8 +13,8 @@ from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
 from acvp.training.config import OptimizerConfig, Phase
-from acvp.training.presets import network
 from tests.analysis.games import FIRING_TOY, SIZE
+from tests.networks import network
 from tests.training.small import run, small_config
 
 pytestmark = pytest.mark.slow

@@ -199,7 +199,7 @@ def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
         control_runs(control(tmp_path), load_oracle, lambda name: stranger, Stages())
     actions = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     toy = HashAgent(about=AgentAbout(env_id="acvp/Toy-v0", action_meanings=actions))
-    with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, the game is acvp/Toy-v0"):
+    with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, not acvp/Toy-v0"):
         control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
     twice = control(tmp_path, predictors=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
     with pytest.raises(UserError, match="two are called oracle"):
@@ -345,7 +345,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
     freeway = ["--env-id", "freeway", *out]
     for arguments, told in (
         (["explore", *freeway, "--sources", "informed-model"], "name one with --predictor"),
-        (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, the game is ALE/Freeway-v5"),
+        (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, not ALE/Freeway-v5"),
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
         (["explore", *freeway, "--sources", "random", "random"], "each once"),

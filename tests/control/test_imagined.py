@@ -162,8 +162,8 @@ def test_an_agent_of_stable_baselines_trains_in_it(trail: EpisodeStore, algorith
     assert 0 <= int(agent.predict(env.reset(seed=0)[0])[0]) < 3
 
 
-def test_a_predictor_without_outcome_heads(trail: EpisodeStore) -> None:
-    with pytest.raises(UserError, match=r"needs rewards and ends.*--outcome-heads"):
+def test_a_predictor_without_reward_heads(trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match=r"needs rewards and terminations.*--predict-rewards"):
         ImaginedEnv(TrailOracle(heads=False), trail)
 
 
@@ -192,7 +192,7 @@ def test_folders_that_are_not_there(trail: EpisodeStore, tmp_path: Path) -> None
 def test_an_end_is_imagined_where_it_is_likelier_than_not() -> None:
     """A logit of 0 is a probability of one half."""
     reward = torch.tensor([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]])
-    outcome = Outcome(reward=reward, end=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
+    outcome = Outcome(reward=reward, termination=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
     signs, ends = _outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))
     assert signs.tolist() == [-1.0, 0.0, 1.0, 1.0]
     assert ends.tolist() == [False, False, True, True]

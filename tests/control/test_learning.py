@@ -27,10 +27,10 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle
+from tests.networks import network
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_other_strategies_are_not_its_business() -> None:
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
-        (predictor(env_id="acvp/Other-v0"), "predicts acvp/Other-v0, the game is acvp-tests/AgentToy-v0"),
+        (predictor(env_id="acvp/Other-v0"), "predicts acvp/Other-v0, not acvp-tests/AgentToy-v0"),
     ],
 )
 def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predictor, message: str) -> None:

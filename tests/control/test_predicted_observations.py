@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.agents.agent import AgentAbout, AgentError, check_actions
-from acvp.agents.observations import FrameStack, Pixels, Rows, agent_view, refuse_other_game
+from acvp.agents.observations import FrameStack, Pixels, Rows, agent_view
 from acvp.agents.play import (
     CONTROL_STREAMS,
     Actions,
@@ -27,7 +27,7 @@ from acvp.control.run import PredictedObservations
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from acvp.models import About, CopyLastFrameConfig, Predictor, State
+from acvp.models import About, CopyLastFrameConfig, Predictor, State, require_fit
 from acvp.models.predictor import Predictions
 from tests.control.trail import MEANINGS, TRAIL, HashAgent, TrailOracle
 
@@ -76,7 +76,7 @@ class DepthCounter(Predictor):
     def predict_all(self, state: State) -> Tensor:
         raise NotImplementedError
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 
@@ -174,7 +174,7 @@ def test_an_agent_of_another_action_set() -> None:
 @pytest.mark.parametrize("game", ["toy", "freeway"])
 def test_a_predictor_of_another_game(game: str) -> None:
     with make_game(game) as other, pytest.raises(UserError, match="name a predictor of this game"):
-        refuse_other_game("trail", TrailOracle(), other)
+        require_fit("trail", TrailOracle(), other)
 
 
 def test_an_agent_sees_any_frame_in_gray_84() -> None:

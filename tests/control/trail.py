@@ -120,14 +120,14 @@ class TrailOracle(Predictor):
             return None
         signs = torch.tensor([-1.0, 0.0, 1.0])
         logits = -(torch.tensor(rewards)[:, None] - signs).abs()
-        return Outcome(reward=logits, end=torch.tensor(ends).float() * 4 - 2)
+        return Outcome(reward=logits, termination=torch.tensor(ends).float() * 4 - 2)
 
     def predict_all(self, state: State) -> Tensor:
         assert isinstance(state, TrailState)
         rows = len(state.places)
         return torch.stack([self.predict(state, torch.full((rows,), action))[0] for action in range(3)], 1)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 

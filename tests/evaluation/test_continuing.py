@@ -20,7 +20,7 @@ from acvp.pixel import PixelPredictor
 from tests.analysis.conftest import small_feedforward
 from tests.evaluation.predictors import as_model
 from tests.evaluation.runs import make_run
-from tests.models.small_pixel import make
+from tests.pixel.small_pixel import make
 
 OPTIONS: dict[str, Any] = {"horizon": 4, "windows": 6, "shuffled_windows": 3, "batch_size": 2, "videos": 0}
 

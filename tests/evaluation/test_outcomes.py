@@ -18,8 +18,8 @@ from acvp.data.writer import open_writer
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.data.answers import INFO, answer_frame
+from tests.networks import network
 
 
 def test_scores_by_hand() -> None:
@@ -131,6 +131,6 @@ def measure(model: LoadedModel, store: EpisodeStore, count: int) -> dict[str, An
 
 
 def _with_heads() -> Predictor:
-    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, outcome_heads=True)
+    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, predict_rewards=True)
     assert isinstance(config, FeedforwardConfig)
     return build_predictor(config).eval()

@@ -105,9 +105,9 @@ ACTING = (
     ),
     Mutant(
         "the page shows imagined rewards of 0, 1 and 2",
-        "play/imagined.py",
-        "int(state.outcome.reward[0].argmax()) - 1",
-        "int(state.outcome.reward[0].argmax())",
+        "models/heads.py",
+        "self.reward.argmax(1).numpy(force=True) - 1",
+        "self.reward.argmax(1).numpy(force=True)",
         "play/test_imagined.py::test_the_likeliest_sign_is_the_imagined_reward",
     ),
     Mutant(
@@ -140,9 +140,9 @@ ACTING = (
     ),
     Mutant(
         "an imagined episode ends at p > 0.62",
-        "control/imagined_env.py",
-        "state.outcome.end.numpy(force=True) > 0",
-        "state.outcome.end.numpy(force=True) > 0.5",
+        "models/heads.py",
+        "self.termination.numpy(force=True) > 0",
+        "self.termination.numpy(force=True) > 0.5",
         "control/test_imagined.py::test_an_end_is_imagined_where_it_is_likelier_than_not",
     ),
     Mutant(

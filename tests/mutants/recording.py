@@ -87,7 +87,7 @@ RECORDING = (
         "pixel/statistics.py",
         "y - a, x - b",
         "y + a, x + b",
-        "data/test_motions.py::test_a_motion_is_found",
+        "pixel/test_motions.py::test_a_motion_is_found",
     ),
     Mutant(
         "the split ignores its seed",

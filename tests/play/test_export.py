@@ -27,11 +27,11 @@ from tests.play.sessions import MEANINGS
 PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
 NETWORK: dict[str, Any] = {
     "channels": (6, 6), "kernels": (4, 4), "pads": ((1, 1), (1, 1)), "strides": (2, 2), "decoder_channels": (6,),
-    "hidden": 12, "factors": 12, "outcome_heads": True,
+    "hidden": 12, "factors": 12, "predict_rewards": True,
 }  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "feedforward": NETWORK,
-    "recurrent": NETWORK | {"context": 3, "outcome_heads": False},
+    "recurrent": NETWORK | {"context": 3, "predict_rewards": False},
     "pixel": {
         "palette": PALETTE,
         "context": 4,
@@ -41,10 +41,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
         "older_motions": ((0, 0), (-3, 1)),
-        "recolors": tuple(reversed(range(len(PALETTE)))),
-        "round_edges": True,
+        "palette_cycle": tuple(reversed(range(len(PALETTE)))),
+        "circular_padding": True,
     },
-    "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "outcome_heads")},
+    "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "predict_rewards")},
     "mlp": {"hidden": (12,) * 4},
     "copy-last-frame": {},
     "mean-frame": {},
@@ -62,7 +62,7 @@ def small(kind: str) -> Predictor:
         predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3, 0.4, 0.3, 0.2]))  # so that pixels do change
         places = np.random.default_rng(5).random((len(PALETTE), 24, 24)) < 0.7
         places[0] = True
-        predictor.set_possible(places)
+        predictor.set_palette_mask(places)
     predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
     return predictor
 

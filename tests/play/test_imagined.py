@@ -24,11 +24,11 @@ from tests.play.sessions import NOOP, StandStill, network, play_on
 @pytest.mark.parametrize(("reward_class", "sign"), [(0, -1), (1, 0), (2, 1)])
 def test_the_likeliest_sign_is_the_imagined_reward(reward_class: int, sign: int) -> None:
     predictor = network()
-    for name in ("heads.reward", "heads.end"):
+    for name in ("heads.reward", "heads.termination"):
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.weight"))
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.bias"))
     predictor.get_parameter("heads.reward.bias").data[reward_class] = 3.0
-    predictor.get_parameter("heads.end.bias").data[0] = 1.5
+    predictor.get_parameter("heads.termination.bias").data[0] = 1.5
     world = ImaginedWorld(as_model("net", predictor))
     frames = [np.zeros((24, 24, 3), np.uint8)] * predictor.context
     state = world.step(world.resync(frames, [NOOP] * (predictor.context - 1)), NOOP)

@@ -144,7 +144,7 @@ def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None
     assert "is being written by process" in done.stderr
 
 
-def test_a_damaged_run_config_is_told(store: EpisodeStore, tmp_path: Path) -> None:
+def test_a_damaged_run_config_is_reported(store: EpisodeStore, tmp_path: Path) -> None:
     run(store, small_config(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
     config.write_bytes(config.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
@@ -152,7 +152,7 @@ def test_a_damaged_run_config_is_told(store: EpisodeStore, tmp_path: Path) -> No
         run(store, small_config(), tmp_path / "run")
 
 
-def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> None:
+def test_a_run_without_a_whole_checkpoint_is_reported(store: EpisodeStore, tmp_path: Path) -> None:
     run(store, small_config(), tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
         file.write_bytes(b"")

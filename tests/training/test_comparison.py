@@ -176,7 +176,7 @@ def test_the_printed_command_trains_further(
     store: EpisodeStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "a run"
-    arguments = [*SMOKE, "--data", str(store.path), "--run", str(folder), "--outcome-heads", "--seed", "3"]
+    arguments = [*SMOKE, "--data", str(store.path), "--run", str(folder), "--predict-rewards", "--seed", "3"]
     assert main([*arguments, "--minutes", "0.002"]) == 0
     first = RunFolder(folder).metrics()
     printed = [line for line in capsys.readouterr().err.splitlines() if "to train further: " in line]

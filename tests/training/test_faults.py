@@ -23,9 +23,9 @@ from acvp import harness
 from acvp.checkpoint import newest_good, read_checkpoint, save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
+from acvp.models.predictor import TrainingBatch
 from acvp.runs import RunFolder
 from acvp.training.config import Phase
-from acvp.training.data import DeviceBatch
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
 from tests.training.small import in_a_child, run, small_config
@@ -170,35 +170,35 @@ def test_too_little_disk_is_refused_before_the_first_step(
         run(store, small_config(), tmp_path / "run", keep=500)
 
 
-Corrupt = Callable[[Trainer, DeviceBatch, float], DeviceBatch | None]
+Corrupt = Callable[[Trainer, TrainingBatch, float], TrainingBatch | None]
 
 
-def corrupt_weight(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_weight(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = list(trainer.predictor.parameters())[int(value == inf)].data
     weight.view(-1)[0] = value
 
 
-def corrupt_gradient(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_gradient(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = next(iter(trainer.predictor.parameters()))
     weight.register_hook(lambda gradient: torch.full_like(gradient, value))  # type: ignore[no-untyped-call]
 
 
-def corrupt_input(trainer: Trainer, batch: DeviceBatch, value: float) -> DeviceBatch:
+def corrupt_input(trainer: Trainer, batch: TrainingBatch, value: float) -> TrainingBatch:
     frames = batch.frames.clone()
     frames[0, 0, 0, 0, 0] = value
     return batch._replace(frames=frames)
 
 
-def corrupt_loss(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_loss(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     real = trainer.gradients
 
-    def gradients(phase: Phase, batch: DeviceBatch) -> torch.Tensor:
+    def gradients(phase: Phase, batch: TrainingBatch) -> torch.Tensor:
         return real(phase, batch) * value
 
     trainer.gradients = gradients  # type: ignore[method-assign]
 
 
-def corrupt_rate(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_rate(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     phase = trainer.config.phases[trainer.state.phase]
     object.__setattr__(phase, "lr", value)
 
@@ -224,7 +224,7 @@ def test_divergence_stops_before_the_update(
         folder, text = tmp_path / str(i), io.StringIO()
         before: dict[str, bytes] = {}
 
-        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: DeviceBatch) -> Any:
+        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: TrainingBatch) -> Any:
             if trainer.state.step == at:
                 before.update(contents(folder / "checkpoints"))
                 batch = PLACES[place](trainer, batch, value) or batch

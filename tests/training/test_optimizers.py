@@ -140,7 +140,7 @@ def test_muon_steps_by_as_much_as_adamw() -> None:
     torch.testing.assert_close(network.head.weight, plain)
 
 
-def test_muon_goes_on_as_if_never_stopped() -> None:
+def test_muon_resumes_as_if_never_stopped() -> None:
     gradients = torch.randn(4, 32, 16, 3, 3, generator=torch.Generator().manual_seed(3))
     networks = [Inner(), Inner()]
     networks[1].load_state_dict(networks[0].state_dict())

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from acvp.agents.network import SIDE
 from acvp.data.palette import PaletteEncoder
-from acvp.data.views import GRAY_84, View, get_view, luminance, resize_area
+from acvp.data.views import GRAY_84, luminance, resize_area
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.models import Predictor
+from acvp.models import Predictor, view_of
 
 Pixels = NDArray[np.uint8]
 Gray = NDArray[np.uint8]  # (84, 84)
@@ -65,13 +65,6 @@ def agent_view(frames: Pixels) -> Pixels:
     return gray if gray.shape[-2:] == AGENT_SIZE else resize_area(gray, AGENT_SIZE)
 
 
-def view_of(predictor: Predictor) -> View:
-    """Return the view of frames that a predictor was trained on."""
-    if predictor.about is None:
-        raise UserError("this predictor does not name its game and view; train it with acvp train")
-    return get_view(predictor.about.view)
-
-
 def predictor_view(predictor: Predictor, frames: Pixels) -> Pixels:
     """Return real frames (..., H, W, 3), or an agent's (..., 84, 84, 1), as a predictor sees them."""
     view = view_of(predictor)
@@ -83,18 +76,3 @@ def predictor_view(predictor: Predictor, frames: Pixels) -> Pixels:
             f"train one with acvp train --view {GRAY_84.name}"
         )
     return frames
-
-
-def refuse_other_game(name: str, predictor: Predictor, game: Game) -> None:
-    """Refuse a predictor of another game than the one that is played."""
-    about, wanted = predictor.about, view_of(predictor).shape(game.frame_shape)
-    if about is not None and about.env_id != game.env_id:
-        raise UserError(f"{name} predicts {about.env_id}, the game is {game.env_id}: name a predictor of this game")
-    if predictor.actions != len(game.action_meanings):
-        raise UserError(
-            f"{name} knows {predictor.actions} actions, {game.env_id} has {len(game.action_meanings)} "
-            f"({', '.join(game.action_meanings)}): name a predictor of this game"
-        )
-    if tuple(predictor.config.frame) != wanted:
-        size, other = ("×".join(map(str, shape)) for shape in (predictor.config.frame, wanted))
-        raise UserError(f"{name} predicts frames {size}, {game.env_id} gives {other}: name a predictor of this game")

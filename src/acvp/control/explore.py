@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.observations import Pixels, refuse_other_game
+from acvp.agents.observations import Pixels
 from acvp.agents.play import standard_errors
 from acvp.agents.references import FIRST_REWARD
 from acvp.console import Stage, TextTable, number
@@ -28,7 +28,7 @@ from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint
+from acvp.models import Predictor, fingerprint, require_fit
 from acvp.runs import PLOTS_NAME, ResultCache, write_results
 from acvp.seeding import derived_seed, generator
 
@@ -167,7 +167,7 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
         if config.predictor is not None and predictor is not None:
-            refuse_other_game(str(config.predictor), predictor, game)
+            require_fit(str(config.predictor), predictor, game)
         for source in config.chosen_sources:
             make_strategy(source, game, predictor, config)  # refuses early what cannot be done
         make_folder(config.out)

@@ -24,13 +24,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, agent_view, view_of
+from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, agent_view
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
-from acvp.loaded import LoadedModel, as_model, check_alike, pick_device
-from acvp.models import Predictor, State
+from acvp.loaded import LoadedModel, as_model, check_alike
+from acvp.models import Predictor, State, pick_device, view_of
 from acvp.models.load import load
 from acvp.models.rollout import join_rows, select_rows
 
@@ -118,8 +118,8 @@ class Imagination:
         _, state = self.subject.predictor.predict(self._observe(frames), self._tensor(np.zeros(1, np.int64)))
         if state.outcome is None:
             raise UserError(
-                f"{self.subject.name} predicts frames only, and an imagined game needs rewards and ends: train a "
-                "predictor that has them with acvp train --outcome-heads, or one with --model pixel"
+                f"{self.subject.name} predicts frames only, and an imagined game needs rewards and terminations: "
+                "train with acvp train --predict-rewards, or with --model pixel"
             )
 
 
@@ -127,8 +127,7 @@ def _outcome(state: State) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the likeliest reward signs and ends, (B,) each."""
     if state.outcome is None:
         raise RuntimeError("the predictor gave an outcome before, and now it gives none")
-    signs = state.outcome.reward.argmax(1).numpy(force=True) - 1.0
-    return signs, state.outcome.end.numpy(force=True) > 0
+    return state.outcome.reward_signs().astype(np.float64), state.outcome.terminated()
 
 
 Observation = Literal["frame", "agent"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.observations import Gray, Pixels, agent_view, refuse_other_game
+from acvp.agents.observations import Gray, Pixels, agent_view
 from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
 from acvp.control.imagined_env import MAX_STEPS, ImaginedEpisodes
 from acvp.control.informed import InformedExploration, informed_by_emulator, informed_by_model
@@ -26,7 +26,7 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
 from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint
+from acvp.models import Predictor, fingerprint, require_fit
 from acvp.seeding import generator
 
 NO_LIVES = -1
@@ -104,7 +104,7 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     assert config.predictor is not None
     subject = as_model(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
-        refuse_other_game(str(config.predictor), subject.predictor, game)
+        require_fit(str(config.predictor), subject.predictor, game)
     in_color = subject.view.name != GRAY_84.name
     if in_color and config.emulator == "ale":
         raise UserError(

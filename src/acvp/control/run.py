@@ -21,15 +21,7 @@ from numpy.typing import NDArray
 
 from acvp.agents.agent import AgentAbout, check_actions
 from acvp.agents.network import STACK
-from acvp.agents.observations import (
-    AGENT_SIZE,
-    FrameStack,
-    Pixels,
-    Rows,
-    agent_view,
-    predictor_view,
-    refuse_other_game,
-)
+from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view, predictor_view
 from acvp.agents.play import (
     CONTROL_STREAMS,
     Actions,
@@ -51,7 +43,7 @@ from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, LoadedModel, as_model
-from acvp.models import Predictor, State, fingerprint
+from acvp.models import Predictor, State, fingerprint, require_fit
 from acvp.models.rollout import select_rows
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
 
@@ -191,7 +183,7 @@ def control_out(config: ControlConfig) -> Path:
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
     check_actions(agent.about, game.action_meanings, game.env_id)
     for subject in subjects:
-        refuse_other_game(subject.name, subject.predictor, game)
+        require_fit(subject.name, subject.predictor, game)
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")

@@ -20,18 +20,18 @@ from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowReader, WindowStart
 from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
+from acvp.models.heads import REWARD_CLASSES, reward_class
 from acvp.seeding import generator
 
 BINS = 10
 """Of the calibration, equally wide in probability."""
-SIGNS = ("negative", "zero", "positive")
 
 Floats = NDArray[np.float64]
 
 
 def predicts_outcomes(model: LoadedModel) -> bool:
     """Return whether a model predicts rewards and terminations."""
-    return bool(getattr(model.predictor.config, "outcome_heads", False))
+    return bool(getattr(model.predictor.config, "predict_rewards", False))
 
 
 def measure_outcomes(
@@ -54,7 +54,7 @@ def measure_outcomes(
     reward, end = (np.concatenate([part[k] for part in parts]) for k in (0, 1))  # (n, 3), (n,)
     results: dict[str, Any] = {"steps": len(starts)}
     if rewards:
-        results["reward"] = score(reward, signs, weights, SIGNS)
+        results["reward"] = score(reward, signs, weights, REWARD_CLASSES)
     if terminations:
         results["termination"] = score(np.stack((1 - end, end), 1), ended, weights, ("continues", "terminates"))
     return results
@@ -129,7 +129,7 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
 def _truth(store: EpisodeStore, start: WindowStart, context: int) -> tuple[int, bool]:
     """Return the class of the reward's sign and whether the episode terminates at the step after a window."""
     episode, step = store[start.episode], start.frame + context - 1
-    return int(np.sign(episode.rewards[step])) + 1, bool(episode.header.terminated and step == len(episode) - 2)
+    return reward_class(episode.rewards[step]), bool(episode.header.terminated and step == len(episode) - 2)
 
 
 @torch.inference_mode()
@@ -141,4 +141,6 @@ def _predicted(model: LoadedModel, store: EpisodeStore, starts: Sequence[WindowS
     actions = torch.from_numpy(truth.actions(0, context)).to(model.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome
     assert outcome is not None
-    return outcome.reward.double().softmax(1).numpy(force=True), outcome.end.double().sigmoid().numpy(force=True)
+    return outcome.reward.double().softmax(1).numpy(force=True), outcome.termination.double().sigmoid().numpy(
+        force=True
+    )

@@ -31,7 +31,6 @@ from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
-from acvp.pixel import PixelPredictor
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10
@@ -184,7 +183,7 @@ def frame_metrics(model: LoadedModel, part: HeldOutPart, positions: Positions | 
 
 def leading_metric(models: Sequence[LoadedModel]) -> str:
     """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
-    return "wrong_pixels" if any(isinstance(model.predictor, PixelPredictor) for model in models) else "error"
+    return "wrong_pixels" if any(model.predictor.names_colors for model in models) else "error"
 
 
 def _keeps_colors(model: LoadedModel) -> bool:

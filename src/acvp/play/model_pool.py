@@ -11,7 +11,6 @@ from acvp.errors import UserError
 from acvp.loaded import COPY_LAST, LoadedModel, baselines
 from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
-from acvp.pixel import PixelPredictor
 
 Loader = Callable[[], Predictor]
 
@@ -42,8 +41,7 @@ class ModelPool:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
-        if isinstance(predictor, PixelPredictor):
-            predictor.sample(self._temperature, self._seed)
+        predictor.sample(self._temperature, self._seed)
         return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
     def _copy_last(self) -> LoadedModel:

@@ -30,7 +30,6 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
-from acvp.pixel import PixelPredictor
 from acvp.runs import RunFolder, clock, default_path, differences, peak_memory_bytes, provenance
 from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, total_minutes
 from acvp.training.data import TrainingData, to_device
@@ -159,27 +158,12 @@ def _announce(trainer: Trainer) -> None:
 
 def _look_up(trainer: Trainer) -> None:
     """Look up in the store what training needs to know of it, which takes a while for a large one."""
-    predictor, data, position = trainer.predictor, trainer.data, trainer.state
-    if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
-        _look_for_places(trainer, predictor)
+    data, position = trainer.data, trainer.state
+    if not position.step:
+        trainer.predictor.calibrate(data.as_split(), trainer.display.print, trainer.check_stop)
     if any(phase.rare_share for phase in trainer.config.phases[position.phase :]):
         trainer.display.print(f"looking for what is rare in {data.train.frames:,} frames")
         data.look_for_rare(trainer.check_stop)
-
-
-def _look_for_places(trainer: Trainer, predictor: PixelPredictor) -> None:
-    """Let a predictor know where in the frame each color can be."""
-    report, palette = trainer.display.print, predictor.pixel_config.palette
-    report(f"looking where each of {len(palette)} colors can be in {trainer.data.train.frames:,} frames")
-    found = trainer.data.places(palette, trainer.check_stop)
-    if found is None or found.reach is None:
-        report("colors: any color may be anywhere")
-        return
-    predictor.set_possible(found.places)
-    report(
-        f"colors: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
-        f"pixels away; {found.odd:.2f} pixels of a held-out frame have another"
-    )
 
 
 def _estimated(trainer: Trainer) -> list[str]:

@@ -22,11 +22,11 @@ from acvp.checkpoint import restore_optimizer
 from acvp.errors import UserError
 from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, DivergenceError, MetricsLog, Saver
-from acvp.models import Predictor
+from acvp.models import Predictor, TrainingBatch, pick_device
 from acvp.models.acceleration import cpu_has_bfloat16
 from acvp.runs import RunFolder, clock
 from acvp.training.config import Phase, TrainConfig, TrainingConfig
-from acvp.training.data import DeviceBatch, TrainingData, objective, to_device
+from acvp.training.data import TrainingData, to_device
 from acvp.training.optimizers import make_optimizer, set_learning_rate
 from acvp.training.state import StepReport, TrainerState, to_files
 from acvp.training.validation import HeldOut, HeldOutReport
@@ -54,6 +54,18 @@ def check_finite(step: int, network: nn.Module, numbers: Mapping[str, float] = M
 def _norm(tensors: list[Tensor]) -> Tensor:
     norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
     return norm
+
+
+class Objective(nn.Module):
+    """A predictor's loss as a module: what runs in other processes and in lower precision is its forward pass."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of a batch and its parts."""
+        return self.predictor.loss(batch)
 
 
 class TrainingLog:
@@ -147,7 +159,7 @@ class Trainer:
         self.display, self.log, self.stop = display, log, stop
         self.state = state or TrainerState()
         self._optimizer_state = optimizer_state
-        self.network: Any = fabric.setup_module(predictor)
+        self.network: Any = fabric.setup_module(Objective(predictor))
         self.predictor = predictor
         self.held_out = HeldOut(*data.held_out())
         self.step_seconds: dict[int, float] = {}
@@ -185,7 +197,7 @@ class Trainer:
                 if self._stopping:
                     raise StoppedError(self._stopping)
 
-    def update(self, phase: Phase, optimizer: Optimizer, batch: DeviceBatch) -> StepReport:
+    def update(self, phase: Phase, optimizer: Optimizer, batch: TrainingBatch) -> StepReport:
         """Do one update and return its report; raise before it if a number is not finite."""
         state = self.state
         rate = phase.learning_rate(state.phase_step, state.seconds[-1])
@@ -205,20 +217,23 @@ class Trainer:
             seconds=seconds,
         )  # fmt: skip
 
-    def gradients(self, phase: Phase, batch: DeviceBatch) -> Tensor:
+    def gradients(self, phase: Phase, batch: TrainingBatch) -> Tensor:
         """Compute the gradient of the whole batch, over all processes; return this process's share of the loss.
 
         Each accumulation step's loss is weighted as in one big batch before the backward pass: the gate clip depends on
         its scale.
         """
         world, rows = self.fabric.world_size, len(batch.frames)
+        batch = batch._replace(
+            predict=phase.predict, teacher_forcing=phase.teacher_forcing, reward_weight=phase.reward_weight
+        )
         size = rows // self.options.accumulate
         total = torch.zeros((), device=batch.frames.device)
         for first in range(0, rows, size):
-            part = DeviceBatch(*(values[first : first + size] for values in batch))
+            part = batch.rows(first, first + size)
             with self.fabric.no_backward_sync(self.network, enabled=first + size < rows):
-                predictions = self.network(part.frames, part.actions, predict=phase.predict, feed_back=phase.feed_back)
-                loss = objective(predictions, part, phase.outcome_weight) * (size / (rows * world))
+                loss, _ = self.network(part)
+                loss = loss * (size / (rows * world))
                 self.fabric.backward(loss)
             total += loss.detach()
         if world > 1:  # DDP averages the processes' gradients; this is their sum
@@ -322,8 +337,8 @@ def make_fabric(config: TrainConfig) -> Fabric:
     _check_precision(config, device)
     workers, nodes = _torchrun() or (config.devices, 1)
     fabric = Fabric(
-        accelerator=device,
-        devices=workers,
+        accelerator=device.type,
+        devices=workers if device.index is None else [device.index],
         num_nodes=nodes,
         strategy="ddp" if workers * nodes > 1 else "auto",
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
@@ -340,22 +355,19 @@ def _torchrun() -> tuple[int, int] | None:
     return local, int(os.environ["WORLD_SIZE"]) // local
 
 
-def _device(config: TrainConfig) -> str:
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if config.device == "auto":
-        return "cuda" if available["cuda"] else "mps" if available["mps"] else "cpu"
-    if not available[config.device]:
-        names = ", ".join(name for name, present in available.items() if present)
-        raise UserError(f"--device {config.device}: not on this machine, which has {names}; use --device auto")
-    count = torch.cuda.device_count() if config.device == "cuda" else 1 if config.device == "mps" else config.devices
+def _device(config: TrainConfig) -> torch.device:
+    device = pick_device(config.device)
+    if device.index is not None and config.devices > 1:
+        raise UserError(f"--device {config.device} is one device; use --device cuda with --devices {config.devices}")
+    count = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device.type, config.devices)
     if config.devices > count:
-        raise UserError(f"--devices {config.devices}: this machine has {count} {config.device} device(s)")
-    return config.device
+        raise UserError(f"--devices {config.devices}: this machine has {count} {device.type} device(s)")
+    return device
 
 
-def _check_precision(config: TrainConfig, device: str) -> None:
+def _check_precision(config: TrainConfig, device: torch.device) -> None:
     if config.precision != "bf16":
         return
-    works = torch.cuda.is_bf16_supported() if device == "cuda" else device != "cpu" or cpu_has_bfloat16()
+    works = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type != "cpu" or cpu_has_bfloat16()
     if not works:
-        raise UserError(f"--precision bf16: bfloat16 does not run on this {device}; use --precision 32")
+        raise UserError(f"--precision bf16: bfloat16 does not run on this {device.type}; use --precision 32")

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from acvp.data.windows import WindowBatch
 from acvp.models import Predictor, imagine
-from acvp.pixel import PixelPredictor
 from acvp.seeding import generator
 from acvp.training.data import TrainingData, to_float
 
@@ -96,7 +95,7 @@ class HeldOut:
         for frame, last, truth in self._rollout(predictor):
             errors.append(_squared(frame, truth))
             copies.append(_squared(last, truth))
-            if isinstance(predictor, PixelPredictor):
+            if predictor.names_colors:
                 wrong.append((_wrong(predictor, frame, truth), _wrong(predictor, last, truth)))
             pairs.append((truth[0], frame[0]))
         return self._report(predictor, errors, copies, wrong, pairs)
@@ -109,8 +108,8 @@ class HeldOut:
         """
         measured = []
         for frame, last, truth in self._rollout(predictor):
-            if isinstance(predictor, PixelPredictor):
-                apart = [_differ(predictor, each, truth).flatten(1) for each in (frame, last)]
+            if predictor.names_colors:
+                apart = [predictor.wrong_pixels(each, truth).flatten(1) for each in (frame, last)]
             else:
                 apart = [(each.float() - truth).square().flatten(1) for each in (frame, last)]
             measured.append(torch.stack([each.double().sum(1) for each in apart], 1).numpy(force=True))  # (B, 2)
@@ -154,13 +153,8 @@ def _squared(frames: Tensor, truth: Tensor) -> float:
     return float((frames.float() - truth).square().sum()) / len(frames)
 
 
-def _wrong(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> float:
-    return int(_differ(predictor, frames, truth).sum()) / len(frames)
-
-
-def _differ(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> Tensor:
-    named, real = (predictor.colors.classes(predictor.normalizer.to_uint8(each)) for each in (frames, truth))
-    return named != real
+def _wrong(predictor: Predictor, frames: Tensor, truth: Tensor) -> float:
+    return int(predictor.wrong_pixels(frames, truth).sum()) / len(frames)
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:
@@ -246,7 +240,7 @@ def compare_with_copying(
         parts.append(HeldOut(batch, horizons).errors_by_window(predictor))
     seed, steps = data.config.seed, sorted({min(horizons), max(horizons)})
     return Conclusions(
-        unit="wrong pixels" if isinstance(predictor, PixelPredictor) else "squared error",
+        unit="wrong pixels" if predictor.names_colors else "squared error",
         episodes=len({windows.locate(int(number))[0] for number in chosen}),
         comparisons=tuple(paired(h, np.concatenate([part[h] for part in parts]), seed) for h in steps),
     )

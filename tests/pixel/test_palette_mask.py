@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from acvp.models import ConfigError
 from acvp.models.artifact import predictor_files, predictor_from_files
 from acvp.pixel import PixelPredictor
-from tests.models.small_pixel import CONFIG, PALETTE, make, window
+from tests.pixel.small_pixel import CONFIG, PALETTE, frame_loss, make, window
 
 
 def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
@@ -23,19 +23,19 @@ def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
     return places
 
 
-@pytest.mark.parametrize("every_option", [False, True])
-def test_a_color_is_predicted_only_where_it_can_be(every_option: bool) -> None:
+@pytest.mark.parametrize("exhaustive", [False, True])
+def test_a_color_is_predicted_only_where_it_can_be(exhaustive: bool) -> None:
     predictor = make()
     frames, actions = window(predictor, 3)
     state, free = predictor.observe(frames[:, :3]), predictor.observe(frames[:, :3])
     places = some_places(predictor, 0.4)
-    predictor.every_option = every_option
+    predictor.exhaustive = exhaustive
     differs = False
     for step in range(3):
         _, free = predictor.predict(free, actions[:, 2 + step])
-        predictor.set_possible(places)
+        predictor.set_palette_mask(places)
         _, state = predictor.predict(state, actions[:, 2 + step])
-        predictor.set_possible(np.ones_like(places))
+        predictor.set_palette_mask(np.ones_like(places))
         chosen = state.classes[:, 1].numpy()
         rows, columns = np.indices(chosen.shape[1:])
         assert places[chosen, rows, columns].all()  # whatever was there before: what cannot be is mended
@@ -45,38 +45,38 @@ def test_a_color_is_predicted_only_where_it_can_be(every_option: bool) -> None:
 
 def test_both_ways_of_choosing_know_where_colors_can_be() -> None:
     predictor = make(replace(CONFIG, frame=(33, 28, 3)))
-    predictor.set_possible(some_places(predictor, 0.5))
+    predictor.set_palette_mask(some_places(predictor, 0.5))
     frames, _ = window(predictor, 1)
     quick = predictor.predict_all(predictor.observe(frames))
-    predictor.every_option = True
+    predictor.exhaustive = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
 
 
 def test_where_colors_can_be_is_saved_and_loaded() -> None:
     predictor = make()
-    assert predictor.impossible is None
-    predictor.set_possible(some_places(predictor, 0.5))
+    assert predictor.excluded is None
+    predictor.set_palette_mask(some_places(predictor, 0.5))
     again = predictor_from_files(predictor_files(predictor))
     assert isinstance(again, PixelPredictor)
-    assert again.impossible is not None
-    assert predictor.impossible is not None
-    assert torch.equal(again.impossible, predictor.impossible)
+    assert again.excluded is not None
+    assert predictor.excluded is not None
+    assert torch.equal(again.excluded, predictor.excluded)
     free = make()
-    assert "possible" not in free.state_dict()  # as in files of before there was such a thing
+    assert "palette_mask" not in free.state_dict()  # as in files of before there was such a thing
     again.load_state_dict(free.state_dict())
-    assert again.impossible is None
+    assert again.excluded is None
     weights = predictor.state_dict()
-    weights["possible"] = weights["possible"].float()
-    with pytest.raises(ConfigError, match=r"possible is torch\.float32"):
+    weights["palette_mask"] = weights["palette_mask"].float()
+    with pytest.raises(ConfigError, match=r"palette_mask is torch\.float32"):
         again.load_state_dict(weights)
-    with pytest.raises(ConfigError, match="places have shape"):
-        predictor.set_possible(np.zeros((2, 3, 4), np.bool_))
+    with pytest.raises(ConfigError, match="palette mask has shape"):
+        predictor.set_palette_mask(np.zeros((2, 3, 4), np.bool_))
 
 
 def test_a_draw_too_is_of_what_can_be() -> None:
     predictor = make()
     places = some_places(predictor, 0.4)
-    predictor.set_possible(places)
+    predictor.set_palette_mask(places)
     predictor.sample(temperature=1e6)  # nearly all alike
     frames, actions = window(predictor, 1)
     chosen = predictor.predict(predictor.observe(frames[:, :3]), actions[:, 2])[1].classes[:, 1].numpy()
@@ -88,6 +88,6 @@ def test_a_draw_too_is_of_what_can_be() -> None:
 def test_what_cannot_be_is_learned_too() -> None:
     predictor = make().train()
     frames, actions = window(predictor, 1)
-    free = predictor(frames, actions, predict=1, feed_back=False).frame_loss
-    predictor.set_possible(some_places(predictor, 0.4))
-    assert torch.equal(predictor(frames, actions, predict=1, feed_back=False).frame_loss, free)
+    free = frame_loss(predictor, frames, actions, teacher_forcing=True)
+    predictor.set_palette_mask(some_places(predictor, 0.4))
+    assert torch.equal(frame_loss(predictor, frames, actions, teacher_forcing=True), free)

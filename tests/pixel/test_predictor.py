@@ -18,8 +18,8 @@ from acvp.pixel import PixelPredictor, UnknownColorWarning
 from acvp.pixel.network import ActionUnet, event_heads
 from acvp.pixel.palette import Colors
 from acvp.pixel.predictor import PixelState
-from tests.models.small_pixel import CONFIG, PALETTE, make, window
-from tests.models.small_predictors import seeded
+from tests.models.small_predictors import seeded, training_batch
+from tests.pixel.small_pixel import CONFIG, PALETTE, frame_loss, make, window
 
 
 @given(st.sets(st.tuples(*[st.integers(0, 255)] * 3), min_size=1, max_size=256), st.integers(0, 2**31))
@@ -30,7 +30,7 @@ def test_every_color_of_a_palette_is_a_class_and_back(palette: set[tuple[int, in
     assert torch.equal(colors.classes(colors.pixels(classes)), classes)
 
 
-def test_an_unknown_color_is_told_and_taken_for_the_nearest() -> None:
+def test_an_unknown_color_gives_a_warning_and_becomes_the_nearest() -> None:
     colors = Colors(PALETTE, quantized=False)
     with pytest.warns(UnknownColorWarning, match=r"2 of 3 pixels have one of 2 colors .*\(0, 230, 20\)"):
         classes = colors.classes(torch.tensor([[250, 0, 9], [0, 230, 20], [0, 0, 0]], dtype=torch.uint8))
@@ -51,9 +51,9 @@ def test_before_training_nothing_changes() -> None:
         torch.testing.assert_close(frame, frames[:, 2])
 
 
-@pytest.mark.parametrize("round_edges", [False, True])
-def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, round_edges: bool) -> None:
-    unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), round_edges=round_edges)
+@pytest.mark.parametrize("circular_padding", [False, True])
+def test_with_circular_padding_what_leaves_on_one_side_is_seen_on_the_other(*, circular_padding: bool) -> None:
+    unet = ActionUnet((4, 4), (1, 1), 2, seeded(1), circular_padding=circular_padding)
     for weight in unet.parameters():
         torch.nn.init.uniform_(weight, 0.1, 0.5, generator=seeded(2))
     x = torch.rand(1, 4, 40, 30, generator=seeded(3)).requires_grad_()
@@ -62,7 +62,7 @@ def test_with_round_edges_what_leaves_on_one_side_is_seen_on_the_other(*, round_
     assert x.grad is not None
     seen = x.grad.abs().sum((0, 1)) > 0
     assert seen[0, 0]
-    assert seen[0, -1] == seen[-1, 0] == seen[-1, -1] == round_edges
+    assert seen[0, -1] == seen[-1, 0] == seen[-1, -1] == circular_padding
     assert not seen[20, 15]
 
 
@@ -93,13 +93,13 @@ def test_every_action_is_predicted_as_each_alone() -> None:
 def test_from_real_frames_is_observing_then_predicting() -> None:
     predictor = make()
     frames, actions = window(predictor, 3)
-    together = predictor(frames, actions, predict=3, feed_back=False)
+    together = predictor(frames, actions, predict=3, teacher_forcing=True)
     for k in range(3):
         alone, state = predictor.predict(predictor.observe(frames[:, : 3 + k]), actions[:, 2 + k])
         torch.testing.assert_close(together.frames[:, k], alone)
         assert state.outcome is not None
         torch.testing.assert_close(together.reward[:, k], state.outcome.reward)
-        torch.testing.assert_close(together.end[:, k], state.outcome.end)
+        torch.testing.assert_close(together.termination[:, k], state.outcome.termination)
 
 
 def test_the_oldest_frame_of_the_context_still_matters_and_older_ones_do_not() -> None:
@@ -127,7 +127,7 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
                 own = predictor.head(here).view(-1, count)[(y % cell) * cell + x % cell]
                 weights = own.exp()
                 *motions, turning = predictor.copy(here)
-                turned = CONFIG.recolors[state.classes[row, 1, y, x]]
+                turned = CONFIG.palette_cycle[state.classes[row, 1, y, x]]
                 weights = weights + functional.one_hot(torch.tensor(turned), count) * (own[turned] + turning).exp()
                 ways = [(1, *way) for way in CONFIG.motions] + [(0, *way) for way in CONFIG.older_motions]
                 for motion, (source, down, right) in zip(motions, ways, strict=True):
@@ -142,21 +142,21 @@ def cross_entropy(predictor: PixelPredictor, frames: Tensor, actions: Tensor) ->
 @pytest.mark.parametrize("cells_at_once", [5, 128])
 def test_the_loss_is_the_cross_entropy_of_every_pixel(monkeypatch: pytest.MonkeyPatch, cells_at_once: int) -> None:
     monkeypatch.setattr("acvp.pixel.predictor.CELLS_AT_ONCE", cells_at_once)
-    predictor = make(replace(CONFIG, still=1))
+    predictor = make(replace(CONFIG, background_subsampling=1))
     weights = (predictor.head.weight, predictor.copy.weight, predictor.place)
     frames, actions = window(predictor, 1)
     expected = cross_entropy(predictor, frames, actions)
-    loss = predictor.train()(frames, actions, predict=1).frame_loss
+    loss, _ = predictor.train().loss(training_batch(frames, actions, reward_weight=0.0))
     torch.testing.assert_close(loss, expected)
     for ours, theirs in zip(*(torch.autograd.grad(each, weights) for each in (loss, expected)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(predictor(frames, actions, predict=1, feed_back=False).frame_loss, loss)
+    torch.testing.assert_close(frame_loss(predictor, frames, actions, teacher_forcing=True), loss.detach())
 
 
 @pytest.mark.parametrize(("option", "source"), [(1, 1), (2, 0)])
 def test_a_motion_moves_what_is_there_and_what_was(option: int, source: int) -> None:
     """Sure of the motion 3 down, 1 right, of a frame, the predictor moves that frame; nothing comes from outside."""
-    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), recolors=())
+    config = replace(CONFIG, motions=((0, 0), (3, 1)), older_motions=((3, 1),), palette_cycle=())
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.zeros_(predictor.copy.bias)
     predictor.copy.bias.data[option] = 9.0
@@ -178,7 +178,7 @@ def test_colors_turn_into_those_that_follow_them() -> None:
     frames, actions = window(predictor, 1)
     state = predictor.observe(frames[:, :3])
     turned = predictor.predict(state, actions[:, -1])[1].classes[:, 1]
-    assert torch.equal(turned, torch.tensor(CONFIG.recolors)[state.classes[:, 1]])
+    assert torch.equal(turned, torch.tensor(CONFIG.palette_cycle)[state.classes[:, 1]])
 
 
 @pytest.mark.parametrize("odds", [4.0, 6.0, 8.0])
@@ -200,7 +200,7 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     monkeypatch.setattr(predictor, "_moved", counted)
     quick = predictor.predict_all(predictor.observe(frames))
     some = sum(weighed)
-    predictor.every_option = True
+    predictor.exhaustive = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
     assert 0 < some < weighed[-1]
 
@@ -212,7 +212,7 @@ def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:
 
 
 def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -> None:
-    predictor = make(replace(CONFIG, still=10_000, frame=(20, 15, 3)))
+    predictor = make(replace(CONFIG, background_subsampling=10_000, frame=(20, 15, 3)))
     features = torch.zeros(1, 6, 4, 3, requires_grad=True)
     now = torch.full((1, 20, 15), 1)  # 300 pixels: cell 9,700 would be the first of the sample
     thing = torch.zeros(1, 3, 20, 15)
@@ -227,10 +227,10 @@ def test_a_thing_that_stands_still_counts_whether_its_cell_is_sampled_or_not() -
 
 def test_still_cells_are_sampled_without_bias() -> None:
     """One class number more shifts the sample by one cell: three such targets see each cell once."""
-    predictor = make(replace(CONFIG, still=3, frame=(20, 15, 3)))
+    predictor = make(replace(CONFIG, background_subsampling=3, frame=(20, 15, 3)))
     features = torch.randn(1, 6, 4, 3, generator=seeded(3))
     now = torch.zeros(1, 20, 15, dtype=torch.long)
-    full = make(replace(CONFIG, still=1, frame=(20, 15, 3)))._loss(features, standing(now), now)
+    full = make(replace(CONFIG, background_subsampling=1, frame=(20, 15, 3)))._loss(features, standing(now), now)
     chosen = []
     for first in range(3):
         target = now.clone()
@@ -241,19 +241,17 @@ def test_still_cells_are_sampled_without_bias() -> None:
 
 
 def test_losses_of_several_steps_are_averaged_and_gradients_flow() -> None:
-    predictor = make(replace(CONFIG, still=1)).train()
+    predictor = make(replace(CONFIG, background_subsampling=1)).train()
     frames, actions = window(predictor, 2)
-    result = predictor(frames, actions, predict=2)
-    first = predictor(frames[:, :4], actions[:, :3], predict=1).frame_loss
-    assert result.reward.shape == (2, 2, 3)
-    assert result.end.shape == (2, 2)
-    assert not torch.equal(result.frame_loss, first)
-    (result.frame_loss + result.reward.sum() + result.end.sum()).backward()
+    loss, parts = predictor.loss(training_batch(frames, actions, predict=2))
+    assert not torch.equal(parts["frame_loss"], frame_loss(predictor, frames[:, :4], actions[:, :3]))
+    torch.testing.assert_close(loss.detach(), torch.stack(list(parts.values())).sum())
+    loss.backward()  # type: ignore[no-untyped-call]
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in predictor.parameters())
 
 
 @given(st.integers(0, 11))
-def test_an_event_tells_the_same_wherever_it_is(place: int) -> None:
+def test_an_event_gives_the_same_logits_wherever_it_is(place: int) -> None:
     events = event_heads(CONFIG, seeded(1))
     looked_for = 100 * events.state_dict()["0.weight"][0, :, 0, 0]  # by the first of them
     still = torch.full((1, 6, 4, 3), 0.5)
@@ -275,13 +273,13 @@ def test_without_events_the_outcome_is_that_of_the_places() -> None:
     assert both.events is not None
     added = both.events(features)
     torch.testing.assert_close(outcome.reward, alone.reward + added.reward)
-    torch.testing.assert_close(outcome.end, alone.end + added.end)
+    torch.testing.assert_close(outcome.termination, alone.termination + added.termination)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "odds"), [(1.0, 3.0), (2.0, sqrt(3))])
 def test_colors_are_drawn_in_proportion_and_as_the_seed_says(temperature: float, odds: float) -> None:
-    config = replace(CONFIG, recolors=(), palette=PALETTE[:2], frame=(10, 10, 3))
+    config = replace(CONFIG, palette_cycle=(), palette=PALETTE[:2], frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, -1e4)
     predictor.head.bias.data[1::2] = log(3)  # of each pixel: the second color three times as often
@@ -304,7 +302,7 @@ def test_colors_are_drawn_in_proportion_and_as_the_seed_says(temperature: float,
 
 
 def test_of_two_motions_one_is_drawn_for_all_that_may_move() -> None:
-    config = replace(CONFIG, recolors=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
+    config = replace(CONFIG, palette_cycle=(), motions=((0, 0), (3, 1)), older_motions=(), frame=(10, 10, 3))
     predictor = PixelPredictor(config, seeded(0)).eval()
     torch.nn.init.constant_(predictor.copy.bias, 20.0)  # both as likely, and chosen colors out of the question
     frames, _ = window(predictor, 1, rows=600)
@@ -336,8 +334,8 @@ def test_a_predictor_survives_its_files() -> None:
         ({"channels": (4, 4)}, "one each per scale"),
         ({"cell": 0}, "cell is 0"),
         ({"events": -1}, "events is -1"),
-        ({"recolors": (0, 1)}, "for each of the 5 colors"),
-        ({"recolors": (0, 1, 2, 3, 5)}, "for each of the 5 colors"),
+        ({"palette_cycle": (0, 1)}, "for each of the 5 colors"),
+        ({"palette_cycle": (0, 1, 2, 3, 5)}, "for each of the 5 colors"),
         ({"motions": ()}, "the first"),
         ({"motions": ((1, 0),)}, "the first"),
         ({"motions": ((0, 0), (1, 0), (1, 0))}, "different"),

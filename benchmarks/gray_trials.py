@@ -1,8 +1,8 @@
-"""python -m benchmarks.gray_recipes NAME…: what teaches the paper's gray network the controlled object on a CPU.
+"""python -m benchmarks.gray_trials NAME…: what teaches the paper's gray network the controlled object on a CPU.
 
 Every trial trains the same network on the same number of frames predicted, so trials compare what an update teaches
 and not how busy the machine was. The judge is the controlled object: kept for 10, 30 and 100 steps, and counterfactual
-accuracy; the squared error stands beside them. Lines are added to results/gray_recipes.json; runs are kept and resumed.
+accuracy; the squared error stands beside them. Lines are added to results/gray_trials.json; runs are kept and resumed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -31,11 +31,11 @@ from acvp.data.store import EpisodeStore
 from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.evaluation.counterfactual import counterfactual_runs
 from acvp.evaluation.run import evaluate_runs
-from acvp.models import FeedforwardConfig, Predictions, build_predictor
+from acvp.models import FeedforwardConfig, Predictor, build_predictor
+from acvp.models.predictor import TrainingBatch
 from acvp.models.transform import ENCODED_BOUND
 from acvp.runs import machine
 from acvp.training.config import TrainConfig, TrainingConfig
-from acvp.training.data import DeviceBatch
 from acvp.training.presets import make_config
 from acvp.training.run import train
 from acvp.training.trainer import Trainer
@@ -44,7 +44,7 @@ from benchmarks.provenance import RESULTS, commit
 FRAMES, TEST_FRAMES = 100_000, 25_000
 EPSILON = 0.3
 JUDGED = (1, 10, 30, 100)
-EMPHASIS = 10.0
+CHANGE_WEIGHT = 10.0
 """Weight of a pixel that changes, beside 1 of all others."""
 AVERAGED = 0.999
 """Share of the mean_and_error weights that an update keeps."""
@@ -63,10 +63,10 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialsConfig:
-    """Trials of recipes for the gray feedforward network."""
+    """Trials of training configs for the gray feedforward network."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Which trials; see TRIALS in benchmarks/gray_recipes.py."""
+    """Which trials; see TRIALS in benchmarks/gray_trials.py."""
     game: str = "freeway"
     predicted: int = 72_000
     """Frames that each trial predicts in training, over all phases."""
@@ -97,12 +97,13 @@ def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | N
     return predictor
 
 
-def weighted_objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
-    """Return half the squared error in which pixels that change from one frame to the next count EMPHASIS times."""
-    steps = predictions.frames.shape[1]
+def weighted_loss(predictor: Predictor, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return half the squared error in which pixels that change from one frame to the next count CHANGE_WEIGHT times."""
+    steps = batch.predict
+    predictions = predictor(batch.frames, batch.actions, predict=steps, teacher_forcing=batch.teacher_forcing)
     target, before = batch.frames[:, -steps:], batch.frames[:, -steps - 1 : -1]
-    weight = torch.where(target != before, EMPHASIS, 1.0)
-    return (weight * (predictions.frames - target).square()).sum() / (2 * len(target) * steps)
+    weight = torch.where(target != before, CHANGE_WEIGHT, 1.0)
+    return (weight * (predictions.frames - target).square()).sum() / (2 * len(target) * steps), {}
 
 
 class AveragingTrainer(Trainer):
@@ -136,13 +137,13 @@ TRIALS: dict[str, Trial] = {
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
     "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
-    "mean_and_error weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
-    "moving pixels ×10": Trial(patches={"acvp.training.trainer.objective": weighted_objective}),
+    "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
+    "moving pixels ×10": Trial(patches={"acvp.models.predictor.Predictor.loss": weighted_loss}),
     "moving pixels ×10, batch 8": Trial(
         change=lambda r: phase_one(r, batch_size=8, lr=5e-4),
-        patches={"acvp.training.trainer.objective": weighted_objective},
+        patches={"acvp.models.predictor.Predictor.loss": weighted_loss},
     ),
-    "start paper": Trial(change=lambda r: replace(r, predictor=replace(r.predictor, start="paper"))),  # type: ignore[type-var]
+    "start paper": Trial(change=lambda r: replace(r, predictor=replace(cast(Any, r.predictor), start="paper"))),
     "start: W^a shared only": Trial(patches={"acvp.training.run.build_predictor": shared_action_only}),
 }
 
@@ -152,7 +153,7 @@ def main(config: TrialsConfig) -> None:
     for name in config.names:
         line = measure(name, TRIALS[name], config)
         print(json.dumps(line), flush=True)
-        file = RESULTS / "gray_recipes.json"
+        file = RESULTS / "gray_trials.json"
         lines = json.loads(file.read_text()) if file.exists() else []
         file.write_text(json.dumps([*lines, line], indent=1) + "\n")
 
@@ -231,15 +232,15 @@ def judge(run: Path, data: Path, test: Path, config: TrialsConfig) -> dict[str, 
             EvaluateConfig(**shared, windows=config.windows, shuffled_windows=0, videos=0), acvp.load, stage
         )["curves"]
         branches = counterfactual_runs(CounterfactualConfig(**shared, states=config.windows), acvp.load, stage)
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for metric in ("error", "object_kept", "object_found"):
-        found[metric] = {
+        scores[metric] = {
             name: {str(k): round(curve[metric]["mean"][k - 1], 3) for k in JUDGED}
             for name, curve in curves.items()
             if metric in curve
         }
-    accuracy = {name: scores["accuracy"]["mean"] for name, scores in branches["runs"].items()}
-    return found | {"counterfactual": accuracy, "chance": branches["chance"]["mean"]}
+    accuracy = {name: result["accuracy"]["mean"] for name, result in branches["runs"].items()}
+    return scores | {"counterfactual": accuracy, "chance": branches["chance"]["mean"]}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.views import get_view
 from acvp.envs.toy import TOY_ID
 from acvp.pixel import statistics as module
-from acvp.pixel.statistics import MOST, Motion, _cover, motions_of
+from acvp.pixel.config import Motion
+from acvp.pixel.statistics import MOST_MOTIONS, _cover, motions_of
 from tests.data.answers import recorded
 
 
@@ -35,7 +36,7 @@ def explained(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> dict[Motio
 @pytest.mark.parametrize("motion", [(3, 0), (0, -4), (-2, 7), (12, -12)])
 def test_a_motion_is_found(motion: tuple[int, int]) -> None:
     found = explained(*pairs(motion))
-    assert _cover(found, MOST)[0] == motion
+    assert _cover(found, MOST_MOTIONS)[0] == motion
     assert found[motion].mean() > 0.3  # a cell that lost a part of the patch is not explained by its motion
 
 
@@ -43,9 +44,9 @@ def test_motions_come_by_what_each_explains_beyond_the_others() -> None:
     many, few = pairs((0, 2), 9), pairs((5, 0), 3)
     before, after = (np.concatenate(each) for each in zip(many, few, strict=True))
     found = explained(before, after)
-    assert _cover(found, MOST)[:2] == [(0, 2), (5, 0)]
+    assert _cover(found, MOST_MOTIONS)[:2] == [(0, 2), (5, 0)]
     assert _cover(found, 1) == [(0, 2)]
-    assert _cover(found, MOST, left=~found[0, 2])[0] == (5, 0)
+    assert _cover(found, MOST_MOTIONS, left=~found[0, 2])[0] == (5, 0)
 
 
 def test_of_many_cells_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +57,7 @@ def test_of_many_cells_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_nothing_moves_at_all() -> None:
     still = np.zeros((2, 40, 40, 3), np.uint8)
-    assert _cover(explained(still, still), MOST) == []
+    assert _cover(explained(still, still), MOST_MOTIONS) == []
 
 
 def test_what_shows_two_poses_by_turns_is_copied_from_the_older_frame(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.pixel.statistics import REACHES, odd_pixels, places_of
+from acvp.pixel.mask import REACHES, count_violations, find_mask
 from tests.data.answers import color_store
 
 Colors = list[tuple[int, ...]]
@@ -35,9 +35,9 @@ def test_a_color_can_be_where_it_was(store: EpisodeStore, monkeypatch: pytest.Mo
     colors = colors_of(store)
     for block in (2**24, 2**13):  # in one block, in many
         monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", block)
-        found = places_of(store, store, colors)
-        assert np.array_equal(found.places, plain(store, colors))
-        assert (found.reach, found.odd) == (0, 0.0)
+        found = find_mask(store, store, colors)
+        assert np.array_equal(found.mask, plain(store, colors))
+        assert (found.reach, found.violations) == (0, 0.0)
 
 
 def test_what_is_elsewhere_is_counted(store: EpisodeStore) -> None:
@@ -51,7 +51,7 @@ def test_what_is_elsewhere_is_counted(store: EpisodeStore) -> None:
         for row, line in enumerate(frame.tolist())
         for column, pixel in enumerate(line)
     ]
-    assert odd_pixels(store, colors, places) == pytest.approx(sum(odd) / store.frames)
+    assert count_violations(store, colors, places) == pytest.approx(sum(odd) / store.frames)
     assert sum(odd) > 0
 
 
@@ -62,18 +62,18 @@ def test_the_held_out_part_decides_how_far_a_color_reaches(
     seen = plain(train, colors)
     odd = {}
     for reach in range(max(REACHES) + 1):
-        odd[reach] = odd_pixels(held_out, colors, seen)
+        odd[reach] = count_violations(held_out, colors, seen)
         if reach in REACHES:
-            monkeypatch.setattr("acvp.pixel.statistics.MOST_ODD", odd[reach])
-            found = places_of(train, held_out, colors)
-            assert (found.reach, found.odd) == (reach, odd[reach])
-            assert np.array_equal(found.places, seen)
+            monkeypatch.setattr("acvp.pixel.mask.MOST_VIOLATIONS", odd[reach])
+            found = find_mask(train, held_out, colors)
+            assert (found.reach, found.violations) == (reach, odd[reach])
+            assert np.array_equal(found.mask, seen)
         seen = wider(seen)
     assert odd[0] > odd[1] > odd[2] > odd[4] > odd[8] > 0
-    monkeypatch.setattr("acvp.pixel.statistics.MOST_ODD", odd[8] / 2)
-    found = places_of(train, held_out, colors)
+    monkeypatch.setattr("acvp.pixel.mask.MOST_VIOLATIONS", odd[8] / 2)
+    found = find_mask(train, held_out, colors)
     assert found.reach is None
-    assert found.places.all()
+    assert found.mask.all()
 
 
 def wider(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -85,17 +85,17 @@ def wider(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def test_colors_that_are_not_the_stores_can_be_anywhere(store: EpisodeStore) -> None:
-    found = places_of(store, store, colors_of(store)[1:])
+    found = find_mask(store, store, colors_of(store)[1:])
     assert found.reach is None
-    assert found.places.all()
+    assert found.mask.all()
 
 
 def test_a_color_that_only_the_held_out_part_has_is_odd_wherever_it_is(tmp_path: Path) -> None:
     black, red = (0, 0, 0), (200, 0, 0)
     store = color_store(tmp_path / "s", [[black, red], [red, black, (0, 9, 0), red]])
     train, held_out = store.subset([0]), store.subset([1])
-    found = places_of(train, held_out, [red, black])
-    assert (found.reach, found.odd) == (None, 0.0)  # a quarter of all pixels is too many
+    found = find_mask(train, held_out, [red, black])
+    assert (found.reach, found.violations) == (None, 0.0)  # a quarter of all pixels is too many
     places = np.ones((2, 6, 8), np.bool_)
-    assert odd_pixels(held_out, [red, black], places) == 6 * 8 / 4
-    assert odd_pixels(train, [red, black], places) == 0
+    assert count_violations(held_out, [red, black], places) == 6 * 8 / 4
+    assert count_violations(train, [red, black], places) == 0

@@ -1,7 +1,7 @@
-"""python -m benchmarks.recipes STORE MINUTES MODEL NAME…: trials of changes to the cpu preset, on held-out windows.
+"""python -m benchmarks.trials STORE MINUTES MODEL NAME…: trials of changes to the cpu preset, on held-out windows.
 
-Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/recipes.json. They
-choose the preset `cpu`; docs/training.md tells what they showed.
+Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/trials.json. They
+choose the preset `cpu`; docs/training.md reports what they showed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def one_step(training: TrainingConfig, **changes: Any) -> TrainingConfig:
 
 def two_phases(training: TrainingConfig, share: float, first: dict[str, Any], second: dict[str, Any]) -> TrainingConfig:
     """Both phases, changed; the second gets `share` of the minutes."""
-    one, two = training.phases[:2]
-    total = (one.minutes or 0) + (two.minutes or 0)
+    phases = training.phases[:2]
+    total = sum(phase.minutes or 0 for phase in phases)
     return replace(
         training,
         phases=(
-            replace(one, minutes=total * (1 - share), **first),
-            replace(two, minutes=total * share, **second),
+            replace(phases[0], minutes=total * (1 - share), **first),
+            replace(phases[1], minutes=total * share, **second),
         ),
     )
 
@@ -76,7 +76,7 @@ def then_fed_back(training: TrainingConfig, *, share: float, **changes: Any) -> 
     """The only phase, and for a share of its minutes a second one in which predictions are fed back."""
     (phase,) = training.phases
     minutes = phase.minutes or 0
-    second = replace(phase, feed_back=True, minutes=minutes * share, **changes)
+    second = replace(phase, teacher_forcing=False, minutes=minutes * share, **changes)
     return replace(training, phases=(replace(phase, minutes=minutes * (1 - share)), second))
 
 
@@ -85,7 +85,7 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, AdamW 2e-3": lambda r: pixel(r, optimizer=OptimizerConfig(name="adamw", weight_decay=0.01), lr=2e-3),
     "pixel, no motions": lambda r: pixel(r, motions=((0, 0),), older_motions=()),
     "pixel, no older motions": lambda r: pixel(r, older_motions=()),
-    "pixel, no recolors": lambda r: pixel(r, recolors=()),
+    "pixel, no palette cycling": lambda r: pixel(r, palette_cycle=()),
     "pixel, lr 1e-3": lambda r: pixel(r, lr=1e-3),
     "pixel, lr 4e-3": lambda r: pixel(r, lr=4e-3),
     "pixel, batch 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], batch_size=1),)),
@@ -102,17 +102,17 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, twice the channels": lambda r: pixel(r, channels=(64, 96, 128)),
     "pixel, channels 48": lambda r: pixel(r, channels=(48, 48, 48)),
     "pixel, two scales": lambda r: pixel(r, channels=(32, 48), blocks=(1, 2)),
-    "pixel, every still cell": lambda r: pixel(r, still=1),
-    "pixel, still cells 1 in 32": lambda r: pixel(r, still=32),
-    "pixel, any color anywhere": lambda r: pixel(r, by_place=False),
+    "pixel, every still cell": lambda r: pixel(r, background_subsampling=1),
+    "pixel, still cells 1 in 32": lambda r: pixel(r, background_subsampling=32),
+    "pixel, any color anywhere": lambda r: pixel(r, palette_mask=False),
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
-    "pixel, spoiled frames": lambda r: pixel(r, spoiled=0.5),
-    "pixel, zeros beyond the edges": lambda r: pixel(r, round_edges=False),
+    "pixel, input corruption": lambda r: pixel(r, input_corruption=0.5),
+    "pixel, zeros beyond the edges": lambda r: pixel(r, circular_padding=False),
     "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
-    "pixel, rare share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
-    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], outcome_weight=1.0),)),
+    "pixel, priority share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
+    "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], reward_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
-        pixel(r), phases=(replace(pixel(r).phases[0], feed_back=True),)
+        pixel(r), phases=(replace(pixel(r).phases[0], teacher_forcing=False),)
     ),
     "pixel, fed back at the end": lambda r: then_fed_back(pixel(r), share=1 / 8, predict=8, lr=5e-4),
     **dict.fromkeys(VARIANTS, pixel),
@@ -153,7 +153,7 @@ def main() -> None:
 
 
 def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
-    """One trial's settings and what it came to."""
+    """One trial's settings and results."""
     store = EpisodeStore(path)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     last = [line for line in lines if "error" in line][-1]
     return {
         "model": model,
-        "recipe": name,
+        "trial": name,
         "minutes": minutes,
         **({"channels": training.predictor.channels} if isinstance(training.predictor, PixelConfig) else {}),
         "threads": torch.get_num_threads(),
@@ -200,7 +200,7 @@ def _total(training: TrainingConfig) -> float:
 
 def add(line: dict[str, Any]) -> None:
     """Keep a trial's line beside the others."""
-    file = RESULTS / "recipes.json"
+    file = RESULTS / "trials.json"
     lines = json.loads(file.read_text()) if file.exists() else []
     file.write_text(json.dumps([*lines, line], indent=1) + "\n")
 
