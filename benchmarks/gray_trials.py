@@ -98,7 +98,7 @@ def shared_action_only(config: FeedforwardConfig, generator: torch.Generator | N
 
 
 def weighted_loss(predictor: Predictor, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return half the squared error in which pixels that change from one frame to the next count CHANGE_WEIGHT times."""
+    """Return half the squared error in which pixels that change between two frames count CHANGE_WEIGHT times."""
     steps = batch.predict
     predictions = predictor(batch.frames, batch.actions, predict=steps, teacher_forcing=batch.teacher_forcing)
     target, before = batch.frames[:, -steps:], batch.frames[:, -steps - 1 : -1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_any_field_can_be_set(store: EpisodeStore) -> None:
     )  # fmt: skip
     first, second = usual.phases
     assert changed.phases == (replace(first, steps=None, minutes=2.0), replace(second, lr=3e-5))
-    assert changed.predictor == replace(usual.predictor, hidden=96)  # type: ignore[type-var]
+    assert changed.predictor == replace(cast(Any, usual.predictor), hidden=96)
     assert (changed.optimizer.name, changed.optimizer.weight_decay) == ("adamw", 0.01)
     assert (changed.windows, changed.horizons) == (5, (1, 3))
 
@@ -123,7 +123,7 @@ def test_the_command_that_continues_a_run_has_the_knobs() -> None:
 @pytest.mark.parametrize("game", COMMANDS)
 def test_packaged_predictors_can_be_trained_by_a_command(game: str, store: EpisodeStore) -> None:
     """But for what comes from the dataset; Freeway's is older than the palette mask and the event features."""
-    older = ("--predictor.by-place", "false", "--predictor.events", "0") if game == "freeway" else ()
+    older = ("--predictor.palette-mask", "false", "--predictor.events", "0") if game == "freeway" else ()
     options = ["--data", str(store.path), "--model", "pixel", "--preset", "cpu", *COMMANDS[game].split(), *older]
     config: Any = train.make_training(load_verb("train").parse("train", options), store).predictor
     packaged: Any = load(game).config
@@ -138,3 +138,22 @@ def test_unknown_fields_of_a_stored_config_are_refused(store: EpisodeStore, tmp_
     config = load_verb("train").parse("train", ["--data", str(store.path), "--config", str(tmp_path)])
     with pytest.raises(UserError, match="speed"):
         train.make_training(config, store)
+
+
+OWN = """
+from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor
+class MyConfig(FeedforwardConfig): pass
+class Mine(FeedforwardPredictor, kind="mine-of-the-test"): config_class = MyConfig
+"""
+
+
+def test_a_predictor_of_ones_own_is_named_by_module_and_class(
+    store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_predictor.py").write_text(OWN)
+    options = ["train", "--data", str(store.path), "--preset", "smoke", "--model", "own_predictor:Mine", "--help-all"]
+    assert main(options) == 2
+    assert "--import own_predictor" in capsys.readouterr().err
+    assert main([*options, "--import", "own_predictor"]) == 0
+    assert "--predictor.hidden" in capsys.readouterr().out

@@ -115,7 +115,7 @@ def run_config(path: Path) -> dict[str, Any]:
 def describe_type(hint: Any) -> str:
     """Return what a knob takes, in words."""
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join("none" if each is type(None) else describe_type(each) for each in get_args(hint))
+        return " or ".join("none" if choice is type(None) else describe_type(choice) for choice in get_args(hint))
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:

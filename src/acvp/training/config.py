@@ -34,8 +34,9 @@ class TrainConfig:
 
     data: Path
     """Folder of the store (acvp collect makes one)."""
-    model: ModelName = "feedforward"
-    """Which predictor: the pixel-exact one, the paper's two networks, or one of its two learned baselines."""
+    model: Annotated[str, arg(metavar="NAME")] = "feedforward"
+    """Kind of predictor: pixel (classifies every pixel's color), feedforward or recurrent (the paper's networks),
+    no-action or mlp (its baselines), or MODULE:CLASS for one of your own, with --import MODULE."""
     preset: PresetName = "cpu"
     """paper: §4 and appendix A; authors: their code's Adam; cpu: half an hour on two cores; smoke: seconds."""
     run: Path | None = None
@@ -77,6 +78,10 @@ class TrainConfig:
     """Wall-clock minutes between checkpoints; 0: one after every step."""
     keep: int = 2
     """Newest checkpoints kept, besides the best one."""
+    import_module: Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")] = (
+        None
+    )
+    """Module to import first, for a predictor or a game of your own; do so only if you trust it."""
 
     def __post_init__(self) -> None:
         require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
@@ -93,7 +98,8 @@ class TrainConfig:
             value = getattr(self, option.name)
             if option.name in ("run", "minutes", "resume", "knobs") or value == option.default:
                 continue
-            words += [f"--{option.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            name = "import" if option.name == "import_module" else option.name.replace("_", "-")
+            words += [f"--{name}", *([] if value is True else [str(value)])]
         for name, values in self.knobs.items():
             words += [f"--{name.replace('_', '-')}", *values]
         return shlex.join(words)
