@@ -5,7 +5,7 @@ from __future__ import annotations
 from acvp.compat import RESULT_FIELDS, current_fields, current_files, current_run, current_tensors, current_training
 
 
-def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
+def test_fields_are_renamed_at_every_level_and_others_stay() -> None:
     old = {"run": {"optimiser": {"kind": "adam"}, "phases": [{"licence": "MIT", "lr": 1}]}, "colours": 3}
     new = {"run": {"optimizer": {"kind": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
     assert current_fields(old) == new

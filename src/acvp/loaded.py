@@ -75,9 +75,13 @@ class LoadedModel:
 def as_model(path: Path, predictor: Predictor, device: str) -> LoadedModel:
     """Return a predictor under the name of the folder that it was loaded from, on a device."""
     view = view_of(predictor, str(path))
+    return LoadedModel(name=model_name(path), predictor=predictor.to(pick_device(device)), view=view)
+
+
+def model_name(path: Path) -> str:
+    """Return the name of the model in a folder: the folder's, or its run's."""
     resolved = path.resolve()
-    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
-    return LoadedModel(name=name, predictor=predictor.to(pick_device(device)), view=view)
+    return resolved.parent.name if resolved.name == "predictor" else resolved.name
 
 
 def baselines(like: LoadedModel) -> list[LoadedModel]:

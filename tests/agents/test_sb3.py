@@ -16,10 +16,10 @@ from acvp.agents import config
 from acvp.agents.agent import Agent, AgentAbout, AgentError, load_agent
 from acvp.agents.config import require_stable_baselines3
 from acvp.agents.dqn import AcvpDqn, import_agent
-from acvp.agents.exploration import Actions
 from acvp.agents.presets import smoke
 from acvp.agents.vec_env import GameVecEnv
 from acvp.cli.main import main
+from acvp.data.policies import Actions
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS

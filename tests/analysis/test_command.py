@@ -90,7 +90,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, untrained: Predictor, capsy
         (["--run", run, *data, "--at", "soon"], "--at soon: write EPISODE:FRAME"),
         (["--run", run, *data, "--steps", "900"], "--steps 900"),
         (["--run", str(tmp_path / "nowhere"), *data], "no such folder"),
-        (["--run", run, "--data", str(tmp_path)], "is not a store"),
+        (["--run", run, "--data", str(tmp_path)], "is not a dataset"),
     ):
         assert main(["analyze", *arguments]) == 2
         printed = capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_windows_are_all_legal_places_once(lengths: list[int], terminated: bool,
             assert batch.terminated[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
 
 
-def test_a_window_has_the_actions_rewards_and_end_of_its_own_steps(tmp_path: Path) -> None:
+def test_a_window_has_the_actions_rewards_and_termination_of_its_steps(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path, [7, 5]), Window(2, 2))
     batch = windows.batch(np.arange(len(windows)))
     steps = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
@@ -134,9 +134,7 @@ def test_impossible_windows_are_refused(context: int, horizon: int) -> None:
 
 
 @pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 4), (8, 2)])
-def test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict_each_kind_alike(
-    tmp_path: Path, context: int, horizon: int
-) -> None:
+def test_event_weights_are_equal_for_each_kind_of_event_to_predict(tmp_path: Path, context: int, horizon: int) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
     windows = Windows(store, Window(context, horizon))
     batch = windows.batch(np.arange(len(windows)))
@@ -147,7 +145,7 @@ def test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict_each_kind
     np.testing.assert_allclose(windows.event_weights(), sum(kind / kind.sum() for kind in present))
 
 
-def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path) -> None:
+def test_a_priority_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
     windows = Windows(store, Window(3, 2))
     weights = np.zeros(len(windows))
@@ -163,7 +161,7 @@ def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path
     assert np.concatenate(halves).tolist() == windows.draw(50, seed=1, step=9, priorities=priorities).tolist()
 
 
-def test_every_emphasis_has_its_own_share(tmp_path: Path) -> None:
+def test_every_priority_has_its_own_share(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path / "s", [400]), Window(1, 1))
     ones = np.eye(len(windows))
     priorities = (*windows.priority(0.5, ones[3]), *windows.priority(0.2, ones[5]))

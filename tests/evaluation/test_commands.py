@@ -173,7 +173,7 @@ def test_other_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
         (["--runs", run, "--data", data, "--strip", "200"], "--strip 200"),
         (["--runs", run, "--data", data, "--device", "cuda"], "--device cuda"),
         (["--runs", str(tmp_path / "nowhere"), "--data", data], "no such folder"),
-        (["--runs", run, "--data", str(tmp_path)], "is not a store"),
+        (["--runs", run, "--data", str(tmp_path)], "is not a dataset"),
         (["--runs", str(tmp_path / "x"), "--data", data], "cannot be read"),
     ):
         assert told in mistake(["evaluate", *arguments], capsys)

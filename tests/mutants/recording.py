@@ -38,21 +38,21 @@ RECORDING = (
         "envs/toy.py",
         "now.stun = STUN",
         "now.stun = STUN - 1",
-        "envs/test_toy.py::test_a_hit_stuns_for_six_decisions",
+        "envs/test_toy.py::test_a_hit_stuns_for_six_steps",
     ),
     Mutant(
         "a window has the rewards of a step before",
         "data/windows.py",
         "episode.rewards[start : stop - 1]",
         "np.roll(episode.rewards, 1)[start : stop - 1]",
-        "data/test_windows.py::test_a_window_has_the_actions_rewards_and_end_of_its_own_steps",
+        "data/test_windows.py::test_a_window_has_the_actions_rewards_and_termination_of_its_steps",
     ),
     Mutant(
         "a window ends the game a frame early",
         "data/windows.py",
         "stop == len(episode)",
         "stop >= len(episode) - 1",
-        "data/test_windows.py::test_a_window_has_the_actions_rewards_and_end_of_its_own_steps",
+        "data/test_windows.py::test_a_window_has_the_actions_rewards_and_termination_of_its_steps",
     ),
     Mutant(
         "every rank draws the same windows",
@@ -66,7 +66,7 @@ RECORDING = (
         "data/windows.py",
         "event - context + 1",
         "event - context",
-        "data/test_windows.py::test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict_each_kind_alike",
+        "data/test_windows.py::test_event_weights_are_equal_for_each_kind_of_event_to_predict",
     ),
     Mutant(
         "rarity of a window leaves its first predicted step out",
@@ -92,8 +92,8 @@ RECORDING = (
     Mutant(
         "the split ignores its seed",
         "data/split.py",
-        'f"{seed}:{play}"',
-        'f"{play}"',
+        'f"{seed}:{group}"',
+        'f"{group}"',
         "data/test_leaks.py::test_the_seed_chooses_the_test_part",
     ),
     Mutant(

@@ -85,7 +85,9 @@ def test_another_store_of_the_same_kind(store: EpisodeStore, tmp_path: Path) -> 
 
 def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer_store(tmp_path / "one", [60])
-    assert "1 different plays" in complaint(capsys, "--data", tmp_path / "one", "--run", tmp_path / "r")
+    assert "need two different episodes, and it has 1" in complaint(
+        capsys, "--data", tmp_path / "one", "--run", tmp_path / "r"
+    )
     answer_store(tmp_path / "none", [])
     assert "has no episodes" in complaint(capsys, "--data", tmp_path / "none", "--run", tmp_path / "r")
     assert not (tmp_path / "r").exists()

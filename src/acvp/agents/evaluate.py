@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from acvp.agents.references import Progress, References, constant_label, paper_s
 from acvp.checkpoint import to_bytes
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
-from acvp.runs import ResultCache, peak_memory_mb, provenance, unfinished_results
+from acvp.runs import ResultCache, unfinished_results, write_results
 from acvp.video import Picture, encode_mp4, require_encoder
 
 RESULT_NAME, PARTS_NAME, VIDEO_NAME = "agent-evaluation.json", "agent-evaluation.jsonl", "play.mp4"
@@ -44,11 +43,11 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
         body = describe(config, agent, games[0], scores)
         if config.references:
             body["references"] = _references(config, games, results, progress)
-        body["seconds"] = round(time.monotonic() - started, 1)
-        if config.out is not None:
+        if config.out is not None and results is not None:
             if config.video:
                 write_atomic(config.out / VIDEO_NAME, encode_mp4(replay_frames(games[0], median_episode(scores))))
-            write_atomic(config.out / RESULT_NAME, json.dumps(body, indent=1).encode() + b"\n")
+            earlier = results.earlier_seconds
+            write_results(config.out / RESULT_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
@@ -108,8 +107,6 @@ def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scor
         "scores": scores.scores,
         "decisions": scores.steps,
         "paper": paper_score(game.env_id),
-        "provenance": provenance(),
-        "peak_memory_mb": peak_memory_mb(),
     }
 
 

@@ -12,10 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.policies import MEAN_REPEATS
+from acvp.data.policies import MEAN_REPEATS, Actions, random_actions, sticky_random_actions
 from acvp.seeding import generator
-
-Actions = NDArray[np.int64]  # (B,)
 
 
 class Exploration(Protocol):
@@ -67,7 +65,7 @@ class RandomExploration:
         rng = generator("exploration", self._seed, self._decisions)
         self._decisions += 1
         explores = rng.random(len(greedy_actions)) < epsilon
-        return np.where(explores, rng.integers(self._actions, size=len(greedy_actions)), greedy_actions)
+        return np.where(explores, random_actions(rng, self._actions, len(greedy_actions)), greedy_actions)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the number of decisions."""
@@ -96,8 +94,9 @@ class StickyRandomExploration:
         # Of one decision before a while and MEAN_REPEATS in it on average: the coin that makes the share ε.
         coin = epsilon / (MEAN_REPEATS - epsilon * (MEAN_REPEATS - 1))
         begins = (self._left == 0) & (rng.random(count) < coin)
-        self._action = np.where(begins, rng.integers(self._actions, size=count), self._action)
-        self._left = np.where(begins, rng.geometric(1 / MEAN_REPEATS, count), self._left)
+        drawn, repeats = sticky_random_actions(rng, self._actions, count)
+        self._action = np.where(begins, drawn, self._action)
+        self._left = np.where(begins, repeats, self._left)
         explores = self._left > 0
         self._left = np.maximum(self._left - 1, 0)
         return np.where(explores, self._action, greedy_actions)

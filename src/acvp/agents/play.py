@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from acvp.agents.network import STACK
 from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Preprocessor, Rows
+from acvp.data.policies import random_actions
 from acvp.envs import Game, Step
 from acvp.seeding import derived_seed, generator
 
@@ -120,7 +121,7 @@ class Streams:
     def choose(self, rng: np.random.Generator, best: int, actions: int, epsilon: float) -> int:
         """Return the best action, or with probability ε a random one."""
         explores = rng.random() < epsilon
-        drawn = int(rng.integers(actions)) if explores or self.draws_unused else best
+        drawn = int(random_actions(rng, actions, 1)[0]) if explores or self.draws_unused else best
         return drawn if explores else best
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -42,7 +41,7 @@ from acvp.errors import UserError
 from acvp.exits import StoppedError, stop_signals
 from acvp.harness import Display, Result, drop_later, exit_code, require_same, start
 from acvp.models import keep_freed_memory
-from acvp.runs import RunFolder, default_path, provenance
+from acvp.runs import RunFolder, default_path, write_results
 
 AT_ONCE = 8
 """Episodes of the learning curve at the same time."""
@@ -234,9 +233,8 @@ def write_curve(run: RunFolder, folder: Path, about: AgentAbout, references: Ref
         "training": about.training,
         "points": points,
         "references": references,
-        "provenance": provenance(),
     }
-    write_atomic(folder / NUMBERS_NAME, json.dumps(body, indent=1).encode() + b"\n")
+    write_results(folder / NUMBERS_NAME, body, seed=run.read_config().get("seed"))
     write_atomic(folder / PICTURE_NAME, picture(points, about.env_id, references))
 
 

@@ -25,7 +25,7 @@ from acvp.agents.vec_env import AgentVecEnv
 from acvp.envs import Game
 from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, MetricsLog, Saver
-from acvp.runs import RunFolder, clock, provenance
+from acvp.runs import RunFolder, clock, machine
 
 ENDLESS = sys.maxsize // 2
 """Agent steps that Stable-Baselines3 is asked for: the trainer stops it."""
@@ -207,7 +207,7 @@ class AgentTrainer:
             training=f"DQN, preset {settings.name}, seed {self.options.seed}, exploration {settings.exploration}"
             f"{f', only inside the predictor {self.options.imagined}' if self.options.imagined else ''}: "
             f"{self.steps:,} agent steps and {dqn._n_updates:,} updates in {clock(self.state.seconds)} "
-            f"on {provenance()['machine']} ({dqn.device.type})",
+            f"on {machine()} ({dqn.device.type})",
         )
 
     def save(self) -> None:

@@ -52,8 +52,8 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
         if config.references:
             body |= references_of(config, runs, ledger, stage)
         write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
-        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
-        write_results(config.out / RESULT_NAME, body, seed=None, **spent)
+        earlier = ledger.earlier_seconds
+        write_results(config.out / RESULT_NAME, body, seed=None, started=started, earlier_seconds=earlier)
     return body
 
 

@@ -22,6 +22,7 @@ from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
 from acvp.control.informed import Rows, informed_by_emulator, informed_by_model
 from acvp.control.kernel import covered, default_cell, visits
+from acvp.data.policies import random_actions
 from acvp.data.views import luminance
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
@@ -57,7 +58,7 @@ class RandomStrategy:
 
     def explore(self, rows: Rows) -> NDArray[np.int64]:
         """Return a random action for each play."""
-        return self._rng.integers(self.actions, size=len(rows))
+        return random_actions(self._rng, self.actions, len(rows))
 
 
 class ConstantStrategy:
@@ -179,8 +180,8 @@ def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str
         if survey.constant:
             body["sources"]["constant"] |= survey.constant
         _write_figures(body, luminance(game.reset(0)), config)
-        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
-        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, **spent)
+        earlier = ledger.earlier_seconds
+        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 

@@ -168,8 +168,8 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
         measurements = Measurements(config, agent, games, cache, stage)
         body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
-        spent = {"started": started, "earlier_seconds": cache.earlier_seconds}
-        write_results(out / CONTROL_NAME, body, seed=config.seed, **spent)
+        earlier = cache.earlier_seconds
+        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.loaded import COPY_LAST, LoadedModel, baselines
+from acvp.loaded import COPY_LAST, LoadedModel, baselines, model_name
 from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
 
@@ -56,7 +56,7 @@ def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed
     loaders: dict[str, Loader] = {}
     for predictor in predictors:
         named = predictor in packaged()
-        _add(loaders, predictor if named else _name(Path(predictor)), predictor if named else Path(predictor))
+        _add(loaders, predictor if named else model_name(Path(predictor)), predictor if named else Path(predictor))
     for name in packaged():
         if name not in loaders:
             _add(loaders, name, name)
@@ -73,8 +73,3 @@ def _add(loaders: dict[str, Loader], name: str, source: str | Path) -> None:
     if name in loaders:
         raise UserError(f"two predictors are called {name}: rename one of the folders")
     loaders[name] = lambda: load(source)
-
-
-def _name(path: Path) -> str:
-    resolved = path.resolve()
-    return resolved.parent.name if resolved.name == "predictor" else resolved.name

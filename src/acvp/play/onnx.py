@@ -42,7 +42,7 @@ class Graphs:
     state: tuple[str, ...]
     """Names of the tensors of a state."""
     outcome: bool
-    """Whether a step also returns `reward` logits (1, 3) and an `end` logit (1,)."""
+    """Whether a step also returns `reward` logits (1, 3) and a `termination` logit (1,)."""
 
 
 class _Observe(nn.Module):
@@ -84,7 +84,7 @@ def to_graphs(predictor: Predictor) -> Graphs:
     state = traceable.observe(traceable.normalizer.to_float(frames))
     names, tensors = tuple(state_tensors(state)), tuple(state_tensors(state).values())
     _, after = traceable.predict(state, action)
-    outcome = ("reward", "end") if after.outcome is not None else ()
+    outcome = ("reward", "termination") if after.outcome is not None else ()
     before, following = [f"state_{name}" for name in names], [f"next_{name}" for name in names]
     graphs = Graphs(
         observe=_export(_Observe(traceable), (frames,), ["frames"], following),
@@ -162,7 +162,7 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
         if np.abs(difference).max() > (0 if predictor.names_colors else 1):
             raise UserError(f"step {step} in ONNX differs from torch by {np.abs(difference).max()} pixel values")
         if state.outcome is not None:
-            for name, ours in zip(("reward", "end"), state.outcome, strict=True):
+            for name, ours in zip(("reward", "termination"), state.outcome, strict=True):
                 _refuse_difference(step, name, ours.numpy(), outputs[name])
 
 

@@ -30,7 +30,7 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
-from acvp.runs import RunFolder, clock, default_path, differences, peak_memory_bytes, provenance
+from acvp.runs import RunFolder, clock, default_path, differences, machine, peak_memory_bytes
 from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, total_minutes
 from acvp.training.data import TrainingData, to_device
 from acvp.training.presets import config_from_dict
@@ -327,7 +327,7 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
         f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
-        compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
+        compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{training.name}, seed {training.seed}",
         error=f"{report.sentence(training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "

@@ -234,5 +234,5 @@ def test_folders_that_are_no_game(tmp_path: Path) -> None:
 
 def test_two_stores_do_not_fit_into_one(tmp_path: Path) -> None:
     simple_store(tmp_path / "out", [2])
-    with pytest.raises(UserError, match="out is a store itself, and train and test need a store each"):
+    with pytest.raises(UserError, match="out is a dataset itself, and train and test need a dataset each"):
         import_store("authors", make_game(tmp_path), tmp_path / "out")

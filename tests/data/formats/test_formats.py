@@ -31,7 +31,7 @@ class Stopper:
 
 
 @pytest.mark.parametrize("frame", [1, 4, 5, 9, 12, 15])
-def test_a_stopped_import_goes_on(source: Path, tmp_path: Path, frame: int) -> None:
+def test_an_interrupted_import_resumes(source: Path, tmp_path: Path, frame: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         import_store("npz", source, tmp_path / "out", progress=Stopper(frame))
     kept = [entry.number for entry in EpisodeStore(tmp_path / "out").entries]
@@ -42,7 +42,7 @@ def test_a_stopped_import_goes_on(source: Path, tmp_path: Path, frame: int) -> N
     assert len(resumed) == 3
 
 
-def test_a_mended_source_goes_on(source: Path, tmp_path: Path) -> None:
+def test_an_import_resumes_after_its_source_is_fixed(source: Path, tmp_path: Path) -> None:
     file = source / "episode_000001.npz"
     good = file.read_bytes()
     with np.load(file) as arrays:

@@ -92,7 +92,7 @@ def verb_of(trials: Trials, made: Made, i: int) -> str:
 
 
 @counted("17 SIGINT at any moment is one line and 130", quick=2, full=len(VERBS) * MOMENTS)
-def test_ctrl_c_at_any_moment(tmp_path: Path, made: Made, trials: Trials) -> None:
+def test_ctrl_c_at_any_time(tmp_path: Path, made: Made, trials: Trials) -> None:
     """The first moment is while acvp is being imported, the others are spread over what the verb takes."""
 
     def interrupt(i: int, rng: np.random.Generator) -> None:
@@ -104,7 +104,7 @@ def test_ctrl_c_at_any_moment(tmp_path: Path, made: Made, trials: Trials) -> Non
 
 
 @counted("17 SIGTERM at any moment is one line and 143", quick=1, full=len(VERBS) * 3)
-def test_sigterm_at_any_moment(tmp_path: Path, made: Made, trials: Trials) -> None:
+def test_sigterm_at_any_time(tmp_path: Path, made: Made, trials: Trials) -> None:
     def terminate(i: int, rng: np.random.Generator) -> None:
         verb = verb_of(trials, made, i)
         seconds = made.undisturbed(verb, tmp_path / f"first{i}")[0] * rng.uniform() if trials.full else 0.0
