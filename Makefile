@@ -12,10 +12,10 @@ PIP_ARGS ?=
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
 	$(BIN)/acvp train --data demo/freeway --model pixel --preset cpu --minutes 8 --run demo/run
-	test -e demo/run/evaluation.json || $(BIN)/acvp evaluate --runs demo/run --data demo/freeway --windows 20 \
+	test -e demo/run/evaluation.json || $(BIN)/acvp evaluate --predictors demo/run --data demo/freeway --windows 20 \
 	  --shuffled-windows 0 --batch-size 20
 	$(BIN)/acvp report --runs demo/run
-	@echo 'The report: demo/run/report.html. Play it: $(BIN)/acvp play --run demo/run'
+	@echo 'The report: demo/run/report.html. Play it: $(BIN)/acvp play --predictors demo/run'
 
 install: $(STAMP)
 

@@ -1,8 +1,7 @@
 """make agents: trains a DQN for each of the paper's five games and puts it into the package.
 
-One process, one core, 45 minutes of learning each; then 30 plays, beside the best constant action and random play in
-the same episodes. Stopped and started again, it
-goes on where it was. Numbers go to results/agents.json.
+One process, one core, 45 minutes of learning each; then 30 episodes, beside the best constant action and random play
+in the same episodes. If interrupted, run it again to resume. Numbers go to results/agents.json.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from rich.console import Console
 
 from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.log import NUMBERS_NAME, PICTURE_NAME
-from acvp.agents.play import EVALUATION_STEPS, References, Scores, averaged, described, play_games, play_references
-from acvp.agents.run import train_agent
+from acvp.agents.play import Scores, mean_and_error, play_episodes
+from acvp.agents.references import EVALUATION_STEPS, References, describe_references, play_references
+from acvp.agents.run import NUMBERS_NAME, PICTURE_NAME, train_agent
 from acvp.envs import make_game
 from benchmarks.provenance import RESULTS, write_results
 
@@ -43,10 +42,10 @@ class AgentsConfig:
     """Which ones."""
     minutes: float = 45.0
     """Wall-clock minutes of learning each; the learning curve and the last plays take about 6 more."""
-    plays: int = 30
+    episodes: int = 30
     """Plays that the score in the card is the mean of."""
     seed: int = 1
-    """Of training; the plays of the card have seeds of their own."""
+    """Of training; the episodes of the card have separate seeds."""
     runs: Path = Path("runs/agents")
     """Folder of the runs."""
     package: Path = PRETRAINED
@@ -88,20 +87,19 @@ def package(game: str, run: Path, config: AgentsConfig) -> dict[str, Any]:
     agent.save(run / "packaged", half=True)
     agent = load_agent(run / "packaged")  # what is judged is what is packaged
     learned, references = judge(agent, game, config)
-    agent.about = replace(agent.about, score=f"{learned} at ε = {EPSILON:g}; {described(references)}")
+    agent.about = replace(agent.about, score=f"{learned} at ε = {EPSILON:g}; {describe_references(references)}")
     folder.mkdir(parents=True, exist_ok=True)
     for name in (NUMBERS_NAME, PICTURE_NAME):
         shutil.copy(run / OF_A_RUN / name, folder)
     agent.save(folder, half=True)
     size = sum(file.stat().st_size for file in folder.iterdir())
     assert size <= LARGEST, f"{folder}: {size:,} bytes"
-    scores = [play.score for play in learned.plays]
     return {
         "score": str(learned),
-        "references": described(references),
+        "references": describe_references(references),
         "bytes": size,
         "training": agent.about.training,
-        "agent": averaged(scores) | {"scores": scores},
+        "agent": mean_and_error(learned.scores) | {"scores": learned.scores},
         "random plays": references["random"],
         "constant": references["constant"],
     }
@@ -109,13 +107,13 @@ def package(game: str, run: Path, config: AgentsConfig) -> dict[str, Any]:
 
 def judge(agent: Agent, game: str, config: AgentsConfig) -> tuple[Scores, References]:
     """Let an agent play, and the references in the same episodes; with seeds that training never used."""
-    games = [make_game(game, max_steps=EVALUATION_STEPS) for _ in range(min(config.plays, AT_ONCE))]
+    games = [make_game(game, max_steps=EVALUATION_STEPS) for _ in range(min(config.episodes, AT_ONCE))]
     try:
-        options: dict[str, Any] = {"plays": config.plays, "epsilon": EPSILON, "seed": 10_000 + config.seed}
-        return play_games(agent, games, **options), play_references(games, **options)
+        options: dict[str, Any] = {"episodes": config.episodes, "epsilon": EPSILON, "seed": 10_000 + config.seed}
+        return play_episodes(agent, games, **options), play_references(games, **options)
     finally:
-        for each in games:
-            each.close()
+        for played in games:
+            played.close()
 
 
 if __name__ == "__main__":

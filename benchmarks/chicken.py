@@ -1,7 +1,7 @@
 """python -m benchmarks.chicken [RUN]: when Freeway's chicken is predicted wrongly, one step ahead.
 
 Plays one episode, predicts every step from the real frames before it, and sorts the steps by what happens to the
-chicken, whose height the console's RAM tells. Without RUN the predictor of the package is asked.
+chicken, whose height the console's RAM holds. Without RUN it uses the predictor that comes with acvp.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from benchmarks.provenance import write_results
 
 SEED = 5
 STRIDE = 4
-"""Pixels that the chicken walks in a decision."""
+"""Pixels that the chicken walks in an agent step."""
 STUNNED = 16
-"""Decisions after a collision in which it may still be pushed back or stunned."""
+"""Agent steps after a collision in which it may still be pushed back or stunned."""
 ROAD, COLUMNS = slice(16, None), slice(40, 56)
 """Rows below the score, and columns in which the left chicken walks."""
 BATCH, TARGETS = 8, 4
@@ -45,17 +45,17 @@ def main() -> None:
         sorted_steps[what].append(pixels)
     total = sum(wrong.values())
     kinds = {
-        each: {
+        what: {
             "steps": len(pixels),
             "share_of_wrong_pixels": round(sum(pixels) / max(total, 1), 3),
             "any_wrong": round(float(np.mean(np.array(pixels) > 0)), 3),
             "elsewhere": round(float(np.mean(np.array(pixels) >= WHOLE)), 3),
             "wrong_pixels": round(float(np.mean(pixels)), 2),
         }
-        for each, pixels in sorted(sorted_steps.items())
+        for what, pixels in sorted(sorted_steps.items())
     }
-    for each, told in kinds.items():
-        print(f"{each:24}", *(f"{what} {value}" for what, value in told.items()), sep="  ")
+    for name_of_kind, numbers in kinds.items():
+        print(f"{name_of_kind:24}", *(f"{what} {value}" for what, value in numbers.items()), sep="  ")
     body = {"predictor": name, "steps": len(wrong), "wrong_pixels": round(total / len(wrong), 2), "kinds": kinds}
     command = f"python -m benchmarks.chicken {name}"
     print(write_results("chicken", body, command=command, seed=SEED, started=started))
@@ -79,34 +79,34 @@ def play() -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_], NDA
 
 
 def row_of(game: Game) -> float:
-    """The chicken's row, which Freeway always tells."""
-    found = game.controlled_position()
-    assert found is not None
-    return found[0]
+    """Return the row of the chicken, which is always known in Freeway."""
+    position = game.controlled_position()
+    assert position is not None
+    return position[0]
 
 
 @torch.inference_mode()
 def wrong_pixels(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[np.int64]) -> dict[int, int]:
     """Return how many pixels of the chicken's columns are wrong, by the number of the predicted frame."""
     context, normalizer = predictor.context, predictor.normalizer
-    found: dict[int, int] = {}
+    wrong: dict[int, int] = {}
     firsts = range(context + STUNNED, len(frames) - TARGETS, TARGETS)
     for chosen in (firsts[k : k + BATCH] for k in range(0, len(firsts), BATCH)):
         seen = np.stack([frames[first - context : first + TARGETS] for first in chosen])
         acted = np.stack([actions[first - context : first + TARGETS - 1] for first in chosen])
         window = normalizer.to_float(torch.from_numpy(seen))
-        predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, feed_back=False).frames
+        predicted = predictor(window, torch.from_numpy(acted), predict=TARGETS, teacher_forcing=True).frames
         differ = (normalizer.to_uint8(predicted).numpy() != seen[:, -TARGETS:]).any(-1)[..., ROAD, COLUMNS].sum((2, 3))
         for first, counts in zip(chosen, differ.tolist(), strict=True):
-            found.update({first + k: count for k, count in enumerate(counts)})
-    return found
+            wrong.update({first + k: count for k, count in enumerate(counts)})
+    return wrong
 
 
 def deviations(rows: NDArray[np.float64], actions: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return (T+1,) at which frames the chicken is not where the action alone would have put it."""
     lowest = rows.max()
-    wanted = rows[:-1] + np.array([0, -STRIDE, STRIDE])[actions]
-    return np.append(False, rows[1:] != np.minimum(wanted, lowest))
+    expected = rows[:-1] + np.array([0, -STRIDE, STRIDE])[actions]
+    return np.append(False, rows[1:] != np.minimum(expected, lowest))
 
 
 def kind(step: int, rows: NDArray[np.float64], actions: NDArray[np.int64], unexpected: NDArray[np.bool_]) -> str:

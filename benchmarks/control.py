@@ -1,8 +1,8 @@
-"""make bench-control: informed decisions per second with the gray network; writes results/control.json.
+"""make bench-control: informed agent steps per second with the gray network; writes results/control.json.
 
 Compared are ours (every action's future from one encoding, each candidate against the whole memory at once) and the
 plain form (one prediction for each action, the kernel pair by pair), turn about in one process: what disturbs one
-disturbs the other. A decision is: take in the newest frame, predict, choose. The network's weights are random, which
+disturbs the other. An agent step is: take in the newest frame, predict, choose. The network's weights are random, which
 changes nothing in its speed.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from acvp.agents.observations import agent_view
-from acvp.control.informed import informed_by_model
+from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.policies import sticky_random_policy
 from acvp.envs import make_game
@@ -28,9 +28,9 @@ SEED = 1
 GAMES = ("freeway", "qbert", "seaquest")
 """3, 6 and 18 actions; memories of 20, 200 and 20 frames."""
 WARM_UP, TURNS, TURN = 220, 10, 8
-"""Frames that fill the memory, turns of each, decisions of a turn."""
+"""Frames that fill the memory, turns of each, agent steps of a turn."""
 WANTED = 30.0
-"""Decisions per second on Freeway."""
+"""Agent steps per second on Freeway."""
 
 Pixels = NDArray[np.uint8]
 
@@ -49,11 +49,11 @@ class Ours:
     """Informed exploration as it is used."""
 
     def __init__(self, predictor: Predictor, kernel: KernelConfig) -> None:
-        self.informed = informed_by_model(predictor, kernel, seed=SEED)
+        self.informed = InformedExploration.from_predictor(predictor, kernel, seed=SEED)
 
     def see(self, frame: Pixels) -> None:
         """Take in the newest frame."""
-        self.informed.see(frame[None, :, :, None], np.array([False]))
+        self.informed.observe(frame[None, :, :, None], np.array([False]))
 
     def choose(self) -> int:
         """Return the least visited action."""
@@ -95,14 +95,14 @@ def main() -> None:
     started = time.monotonic()
     keep_freed_memory()
     body: dict[str, Any] = {
-        "what": f"informed decisions per second, gray 84×84 network, {torch.get_num_threads()} threads; {TURNS} turns "
-        f"of {TURN} decisions for each; best turn, and the median over turns of the ratio of two neighbors",
+        "what": f"informed agent steps per second, gray 84×84 network, {torch.get_num_threads()} threads; {TURNS} "
+        f"turns of {TURN} agent steps for each; best turn, and the median over turns of the ratio of two neighbors",
         "games": {game: measure(game) for game in GAMES},
     }
     print(body)
     print(write_results("control", body, command="make bench-control", seed=SEED, started=started))
     if body["games"]["freeway"]["decisions per second"]["ours"] < WANTED:
-        raise SystemExit(f"fewer than {WANTED:g} informed decisions per second")
+        raise SystemExit(f"fewer than {WANTED:g} informed agent steps per second")
 
 
 def measure(name: str) -> dict[str, Any]:

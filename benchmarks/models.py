@@ -1,6 +1,6 @@
 """How fast the paper's networks run beside a plain port, and how near the machine's matmul peak.
 
-``python -m benchmarks.models`` runs ours and the plain port of every case in turn, each in a process of its own, and
+``python -m benchmarks.models`` runs ours and the plain port of every case in turn, each in a separate process, and
 writes ``results/models.json``. Shapes: B batch, T time, C channels, H height, W width, A actions, n hidden units.
 """
 
@@ -79,7 +79,7 @@ class PlainPort(nn.Module):
         frame: Tensor = self.deconv[-1](x)
         return frame
 
-    def predict(self, frames: Tensor, actions: Tensor, predict: int, feed_back: bool) -> Tensor:
+    def predict(self, frames: Tensor, actions: Tensor, predict: int, teacher_forcing: bool) -> Tensor:
         """Return the last ``predict`` frames of a window as ours does, one time step after the other."""
         seen = frames.shape[1] - predict
         past = list(frames[:, :seen].unbind(1))
@@ -94,7 +94,7 @@ class PlainPort(nn.Module):
             else:
                 h = self.encode(torch.cat(past[-self.frames :], 1))
             predicted.append(self.decode(h, actions[:, seen + step - 1]))
-            past.append(predicted[-1] if feed_back else frames[:, seen + step])
+            past.append(frames[:, seen + step] if teacher_forcing else predicted[-1])
         return torch.stack(predicted, 1)
 
 
@@ -111,7 +111,7 @@ class Case(NamedTuple):
     """Frames predicted per row."""
     train: bool
     """Whether gradients are computed too."""
-    feed_back: bool = True
+    teacher_forcing: bool = False
     """Whether predictions are input to the next step."""
     every_action: bool = False
     """Whether the next frame is predicted under each of the 18 actions."""
@@ -120,10 +120,10 @@ class Case(NamedTuple):
 CASES = (
     Case("feedforward training, phase 1", "feedforward", 32, 1, True),
     Case("feedforward training, phase 2", "feedforward", 8, 3, True),
-    Case("recurrent training, phase 1", "recurrent", 4, 10, True, feed_back=False),
+    Case("recurrent training, phase 1", "recurrent", 4, 10, True, teacher_forcing=True),
     Case("recurrent training, phase 2", "recurrent", 4, 3, True),
     Case("feedforward training, batch 1", "feedforward", 1, 1, True),
-    Case("recurrent training, batch 1", "recurrent", 1, 10, True, feed_back=False),
+    Case("recurrent training, batch 1", "recurrent", 1, 10, True, teacher_forcing=True),
     Case("feedforward prediction, batch 32", "feedforward", 32, 1, False),
     Case("feedforward prediction, batch 1", "feedforward", 1, 1, False),
     Case("feedforward rollout of 10, batch 1", "feedforward", 1, 10, False),
@@ -157,9 +157,9 @@ def flops(case: Case) -> float:
     deconv = zip(area[:0:-1], between, between[1:], config.kernels[::-1], strict=False)
     decode = sum(a * i * o * k**2 for a, i, o, k in deconv) + config.channels[-1] * area[-1] * hidden
     transform = 2 * hidden * config.factors + ACTIONS * config.factors
-    real = case.predict if feedforward and not case.feed_back else 1 if feedforward else config.context
-    real += case.predict - 1 if not feedforward and not case.feed_back else 0
-    fed = case.predict - 1 if case.feed_back else 0
+    real = case.predict if feedforward and case.teacher_forcing else 1 if feedforward else config.context
+    real += case.predict - 1 if not feedforward and case.teacher_forcing else 0
+    fed = case.predict - 1 if not case.teacher_forcing else 0
     decodes = ACTIONS if case.every_action else case.predict
     forward = (real + fed) * encode + decodes * (decode + transform)
     macs = 3 * forward - real * conv[0] if case.train else forward
@@ -184,7 +184,9 @@ def make_step(case: Case, who: str, seed: int) -> Callable[[], Tensor]:
 def _ours(case: Case, predictor: Predictor, frames: Tensor, actions: Tensor) -> Callable[[], Tensor]:
     def train() -> Tensor:
         predictor.zero_grad(set_to_none=True)
-        predicted: Tensor = predictor(frames, actions, predict=case.predict, feed_back=case.feed_back).frames
+        predicted: Tensor = predictor(
+            frames, actions, predict=case.predict, teacher_forcing=case.teacher_forcing
+        ).frames
         squared_error_loss(predicted, frames[:, -case.predict :]).backward()  # type: ignore[no-untyped-call]
         return predicted.detach()
 
@@ -201,7 +203,7 @@ def _ours(case: Case, predictor: Predictor, frames: Tensor, actions: Tensor) -> 
 def _plain(case: Case, plain: PlainPort, frames: Tensor, actions: Tensor) -> Callable[[], Tensor]:
     def train() -> Tensor:
         plain.zero_grad(set_to_none=True)
-        predicted = plain.predict(frames, actions, case.predict, case.feed_back)
+        predicted = plain.predict(frames, actions, case.predict, case.teacher_forcing)
         error = (predicted - frames[:, -case.predict :]) ** 2
         (error.sum() / (2 * case.batch * case.predict)).backward()  # type: ignore[no-untyped-call]
         return predicted.detach()
@@ -241,7 +243,7 @@ def work(case: Case, who: str, seed: int) -> None:
 
 
 class Worker:
-    """One side of a case, waiting in a process of its own."""
+    """One side of a case, waiting in a separate process."""
 
     def __init__(self, case: Case, who: str, seed: int) -> None:
         command = [sys.executable, "-m", "benchmarks.models", "--only", case.name, "--who", who, "--seed", str(seed)]
@@ -299,14 +301,14 @@ def deconvolution_forms(repeats: int) -> list[dict[str, Any]]:
         ("deconv4", 128, 4, (0, 0), (11, 8)), ("deconv3", 128, 6, (1, 1), (24, 18)),
         ("deconv2", 128, 6, (1, 1), (50, 38)), ("deconv1", 3, 8, (0, 1), (102, 78)),
     )  # fmt: skip
-    found = []
+    times = []
     for name, outputs, kernel, pad, size in layers:
         x = torch.rand(8, 128, *size).contiguous(memory_format=torch.channels_last)
         weight, bias = torch.rand(128, outputs, kernel, kernel), torch.zeros(outputs)
         rows = [_both_forms(x, weight, bias, pad) for _ in range(repeats + 1)][1:]
         transposed, sub_pixel = (1000 * statistics.median(column) for column in zip(*rows, strict=True))
-        found.append({"layer": name, "outputs": outputs, "transposed_ms": transposed, "sub_pixel_ms": sub_pixel})
-    return found
+        times.append({"layer": name, "outputs": outputs, "transposed_ms": transposed, "sub_pixel_ms": sub_pixel})
+    return times
 
 
 def _both_forms(x: Tensor, weight: Tensor, bias: Tensor, pad: Pair) -> tuple[float, float]:
@@ -319,18 +321,18 @@ def _both_forms(x: Tensor, weight: Tensor, bias: Tensor, pad: Pair) -> tuple[flo
 def bars(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return each promise with its measured value and whether it holds."""
     by_name = {case["case"]: case for case in cases}
-    found: list[tuple[str, float, float]] = []
+    values: list[tuple[str, float, float]] = []
     for name, case in by_name.items():
         if "training, phase" in name:
-            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.25))
+            values.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.25))
         if "predict_all" in name:
-            found.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.6))
+            values.append((f"{name}: times the plain port", case["ratio_to_plain"], 1.6))
     first = CASES[0].name
     if first in by_name:
-        found.append((f"{first}: fraction of the matmul peak", by_name[first]["fraction_of_peak"], 0.8))
+        values.append((f"{first}: fraction of the matmul peak", by_name[first]["fraction_of_peak"], 0.8))
     slowest = min(cases, key=lambda case: float(case["ratio_to_plain"]))
-    found.append((f"slowest case ({slowest['case']}): times the plain port", slowest["ratio_to_plain"], 1.0))
-    return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in found]
+    values.append((f"slowest case ({slowest['case']}): times the plain port", slowest["ratio_to_plain"], 1.0))
+    return [{"bar": name, "value": value, "least": least, "met": value >= least} for name, value, least in values]
 
 
 def report(result: dict[str, Any]) -> None:

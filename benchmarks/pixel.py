@@ -1,7 +1,7 @@
 """python -m benchmarks.pixel [--games …] [--minutes 30]: the predictors that come with acvp, from nothing.
 
-For each game: records 100,000 frames and a test store of its own, trains the pixel-exact predictor, evaluates it, and
-puts results into results/pixel/ and weights into the package. Stopped and started again, it goes on where it was.
+For each game: records 100,000 frames and a separate test dataset, trains the pixel-exact predictor, evaluates it, and
+puts results into results/pixel/ and weights into the package. If interrupted, run it again to resume.
 """
 
 from __future__ import annotations
@@ -104,18 +104,19 @@ def make(game: str, config: PretrainConfig) -> None:
 
 
 def record(options: CollectConfig) -> None:
-    """Record, or go on."""
+    """Record, or resume."""
     with counting(f"recording {options.out.name}", "frames") as show:
         collect(options, lambda frames, size: show(min(frames, options.frames), options.frames))
 
 
 def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None:
-    """Train, or go on."""
+    """Train, or resume."""
     store = EpisodeStore(options.data)
     training = make_config(options, store)
     if channels:
         assert isinstance(training.predictor, PixelConfig)
-        training = replace(training, predictor=replace(training.predictor, channels=channels))
+        predictor: PixelConfig = training.predictor
+        training = replace(training, predictor=replace(predictor, channels=channels))
     code = train(options, store, training, Console(stderr=True, highlight=False)).exit_code
     if code:
         raise SystemExit(code)
@@ -132,7 +133,7 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
     out = config.home / "runs" / f"{game}-beside-paper"
     if not (out / "evaluation.json").exists():
         both = EvaluateConfig(
-            runs=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
+            predictors=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
             windows=BESIDE_PAPER, shuffled_windows=0, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
@@ -145,8 +146,8 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
     done = run / "evaluation.json"
     if not done.exists():
         config = EvaluateConfig(
-            runs=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows, shuffled_windows=SHUFFLED,
-            batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
+            predictors=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows,
+            shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
             evaluate_runs(config, acvp.load, stage)
@@ -192,10 +193,10 @@ def describe_error(body: dict[str, Any], name: str) -> str:
     """Return wrong pixels and squared error by steps ahead, beside the two references, as a card states them."""
     parts = []
     for metric, title in (("wrong_pixels", "wrong pixels of {:,}"), ("error", "squared error (the paper's scale)")):
-        curves = {each: body["curves"][each][metric]["mean"] for each in (name, *REFERENCES)}
+        curves = {model: body["curves"][model][metric]["mean"] for model in (name, *REFERENCES)}
         own = ", ".join(f"{significant(curves[name][k - 1])} at {k}" for k in SHOWN)
         beside = "; ".join(
-            f"{each} {', '.join(significant(curves[each][k - 1]) for k in SHOWN)}" for each in REFERENCES
+            f"{model} {', '.join(significant(curves[model][k - 1]) for k in SHOWN)}" for model in REFERENCES
         )
         parts.append(f"{title.format(body['frame'][0] * body['frame'][1])} by steps ahead: {own} ({beside})")
     return (
@@ -212,7 +213,7 @@ def significant(value: float) -> str:
 def exact_steps(body: dict[str, Any], name: str) -> int:
     """The median number of steps before the first wrong pixel."""
     share = body["curves"][name]["exact"]["mean"]
-    return sum(each > 0.5 for each in share)
+    return sum(value > 0.5 for value in share)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,7 @@ import acvp
 from acvp.console import counting
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view
-from acvp.data.windows import Window
-from acvp.evaluation.windows import TrueWindows, choose_places
+from acvp.data.windows import Window, WindowReader, choose_starts
 from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS, write_results
@@ -91,20 +90,20 @@ def main(config: FailuresConfig) -> None:
 @torch.inference_mode()
 def look(game: str, config: FailuresConfig) -> Futures:
     """Look ahead from every window."""
-    subject = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
+    model = LoadedModel(name=game, predictor=acvp.load(game), view=get_view("rgb"))
     store = EpisodeStore(config.home / "stores" / f"{game}-test")
-    context, last = subject.predictor.context, max(SHOWN)
-    places = choose_places(store, Window(context, last), config.windows, seed=SEED, option="horizon")
+    context, last = model.predictor.context, max(SHOWN)
+    starts = choose_starts(store, Window(context, last), config.windows, seed=SEED, option="horizon")
     truth, predicted = [], []
     with counting(f"looking ahead in {game}", "windows") as show:
-        for first in range(0, len(places), config.batch_size):
-            window = TrueWindows(store, places[first : first + config.batch_size], subject.view)
+        for first in range(0, len(starts), config.batch_size):
+            window = WindowReader(store, starts[first : first + config.batch_size], model.view)
             frames, actions = window.frames(0, context + last), window.actions(0, context + last - 1)
-            walk = enumerate(subject.look_ahead(frames[:, :context], actions), 1)
-            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in walk if k in SHOWN]
+            rollout = enumerate(model.look_ahead(frames[:, :context], actions), 1)
+            kept = [image.round().to(torch.uint8).permute(0, 2, 3, 1).numpy() for k, image in rollout if k in SHOWN]
             predicted.append(np.stack(kept, 1))
             truth.append(frames[:, [context + step - 1 for step in SHOWN]])
-            show(min(first + config.batch_size, len(places)), len(places))
+            show(min(first + config.batch_size, len(starts)), len(starts))
     return Futures(truth=np.concatenate(truth), predicted=np.concatenate(predicted))
 
 
@@ -115,13 +114,13 @@ def measured(futures: Futures) -> dict[str, Any]:
     for step in STEPS:
         at = SHOWN.index(step)
         wrong = futures.wrong[:, at]
-        real, shown = ((each[:, at] != usual).any(-1) for each in (futures.truth, futures.predicted))
+        real, shown = ((frames[:, at] != usual).any(-1) for frames in (futures.truth, futures.predicted))
         kinds = {"gone": real & ~shown, "never were": ~real & shown, "look otherwise": real & shown}
         counts = wrong.sum((1, 2))
         result[str(step)] = {
             "windows": len(wrong),
             "wrong_pixels": round(float(counts.mean()), 1),
-            "quartiles": [round(float(each), 1) for each in np.percentile(counts, (25, 50, 75))],
+            "quartiles": [round(float(quartile), 1) for quartile in np.percentile(counts, (25, 50, 75))],
             **{kind: round(float((wrong & of).sum() / max(wrong.sum(), 1)), 2) for kind, of in kinds.items()},
         }
     return result

@@ -27,7 +27,7 @@ ROUNDS = 15
 STEPS = 20
 """Predictions of a round, each fed back."""
 PLAYED = 200
-"""Decisions of a game before it is looked ahead from."""
+"""Agent steps of a game before the predictor looks ahead."""
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def measure(game: str, batch: int) -> dict[str, Any]:
 
 
 def real_frames(name: str, predictor: Predictor, batch: int) -> torch.Tensor:
-    """Return frames (B, T, H, W, C) of a play, each row a decision earlier than the one before."""
+    """Return frames (B, T, H, W, C) of an episode, each row one agent step earlier than the one before."""
     with make_game(name) as game:
         choose = load_policy("sticky-random")(game.action_meanings, np.random.default_rng(SEED))
         frames = [game.reset(SEED)]

@@ -23,25 +23,25 @@ def main() -> None:
 def print_games() -> None:
     """What the predictors reach."""
     folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=by_game_and_minutes)
-    found = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
-    print_steps("wrong pixels of 33,600", "wrong_pixels", found)
+    evaluations = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
+    print_steps("wrong pixels of 33,600", "wrong_pixels", evaluations)
     print()
-    print_steps("squared error, the paper's metric,", "error", found)
+    print_steps("squared error, the paper's metric,", "error", evaluations)
     print("\n| | exact at step 1 | exact steps, median | object found at", " / ".join(map(str, FEW)), end=" ")
     print("| always kept until | reward: balanced accuracy, calibration error | termination |")
     print("|---" * 7 + "|")
-    for folder, body in found:
+    for folder, body in evaluations:
         name = run_of(body)
         shares = (" / ".join(percent(body, name, metric, step) for step in FEW) for metric in METRICS)
         cells = (percent(body, name, "exact", 1), str(exact_steps(body, name)), *shares, *outcomes(body, name))
         print(f"| {title_of(folder)} |", " | ".join(cells), "|")
 
 
-def print_steps(title: str, metric: str, found: list[tuple[Path, dict[str, Any]]]) -> None:
+def print_steps(title: str, metric: str, evaluations: list[tuple[Path, dict[str, Any]]]) -> None:
     """One metric of every predictor and of the baselines beside it."""
     print(f"| {title} at step |", " | ".join(map(str, STEPS)), "|")
     print("|---" * (len(STEPS) + 1) + "|")
-    for folder, body in found:
+    for folder, body in evaluations:
         for name in (run_of(body), *body["baselines"]):
             row = f"– {name}" if name in body["baselines"] else title_of(folder)
             print(f"| {row} |", " | ".join(count(at(body, name, metric, step)) for step in STEPS), "|")
@@ -49,7 +49,7 @@ def print_steps(title: str, metric: str, found: list[tuple[Path, dict[str, Any]]
 
 def print_trials() -> None:
     """What trials of other configs gave."""
-    lines = [line for line in json.loads((RESULTS / "recipes.json").read_text()) if line["model"] == "pixel"]
+    lines = [line for line in json.loads((RESULTS / "trials.json").read_text()) if line["model"] == "pixel"]
     if not lines:
         return
     steps = " / ".join(lines[0]["wrong"])
@@ -58,7 +58,7 @@ def print_trials() -> None:
     for line in lines:
         wrong = " / ".join(count(value) for value in line["wrong"].values())
         channels = ", ".join(map(str, line["channels"]))
-        print(f"| {line['recipe']} | {channels} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
+        print(f"| {line['trial']} | {channels} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
 
 
 def by_game_and_minutes(folder: Path) -> tuple[int, float]:
@@ -107,18 +107,18 @@ def percent(body: dict[str, Any], name: str, metric: str, step: int) -> str:
 
 def outcomes(body: dict[str, Any], name: str) -> tuple[str, str]:
     """How well rewards and terminations are predicted, one step ahead, of how many; – where the data has none."""
-    told = []
+    cells = []
     for what in ("reward", "end"):
-        found = body["outcomes"].get(name, {}).get(what)
-        if found is None:
-            told.append("–")
+        scores = body["outcomes"].get(name, {}).get(what)
+        if scores is None:
+            cells.append("–")
             continue
-        rare = {kind: number for kind, number in found["count"].items() if kind not in ("zero", "goes on")}
-        told.append(
-            f"{found['balanced_accuracy']:.2f}, {found['calibration_error']:.3f} ({sum(rare.values()):,} of "
-            f"{sum(found['count'].values()):,})"
+        rare = {kind: number for kind, number in scores["count"].items() if kind not in ("zero", "goes on")}
+        cells.append(
+            f"{scores['balanced_accuracy']:.2f}, {scores['calibration_error']:.3f} ({sum(rare.values()):,} of "
+            f"{sum(scores['count'].values()):,})"
         )
-    reward, end = told
+    reward, end = cells
     return reward, end
 
 

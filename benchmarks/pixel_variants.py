@@ -1,4 +1,4 @@
-"""Pixel-exact predictors that were tried and are not part of acvp; benchmarks.recipes trains them.
+"""Pixel-exact predictors that were tried and are not part of acvp; benchmarks.trials trains them.
 
 Shapes: B rows, T time, K predicted steps, N rows of cells' features, h, w cells of the grid, q pixels of a cell, E
 embedding, R recurrent units.
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.encoder_decoder import linear
-from acvp.models.transform import Outcome
+from acvp.models.heads import Outcome
 from acvp.pixel import PixelConfig, PixelPredictor
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.predictor import PixelState
@@ -57,8 +57,8 @@ class RecurrentMemory(PixelPredictor):
         cells = embedded.shape[0], *embedded.shape[2:4]
         state = embedded.new_zeros(*cells, self.unit.hidden_size) if before is None else before
         states = []
-        for each in embedded.unbind(1):
-            state = self.unit(each.flatten(0, 2), state.flatten(0, 2)).view(*cells, -1)
+        for frame in embedded.unbind(1):
+            state = self.unit(frame.flatten(0, 2), state.flatten(0, 2)).view(*cells, -1)
             states.append(state)
         return torch.stack(states, 1)
 
@@ -76,7 +76,7 @@ class RareColors(PixelPredictor):
         counts = torch.bincount(target.flatten(), minlength=len(self.pixel_config.palette)).float()
         of_color = (counts.max() / counts.clamp(min=1)).pow(0.25).clamp(max=self.MOST)
         of_color = torch.cat((of_color, torch.ones(1, device=of_color.device)))  # the last: no pixel
-        shown = [self._class_cells(each)[row, cell] for each in (state.classes[:, 1], target)]
+        shown = [self._class_cells(classes)[row, cell] for classes in (state.classes[:, 1], target)]
         rarest = torch.cat(shown, 1).masked_fill(torch.cat(shown, 1) == NO_PIXEL, len(counts))
         return row, cell, weight * of_color[rarest].amax(1)
 

@@ -147,7 +147,7 @@ def open_page(browser: Browser, address: str) -> Page:
 
 def chosen(options: Options) -> list[str]:
     """The options of acvp that choose the predictor."""
-    return ["--pretrained", "freeway"] if options.run is None else ["--run", str(options.run)]
+    return ["--predictors", "freeway"] if options.run is None else ["--predictors", str(options.run)]
 
 
 @contextmanager

@@ -19,18 +19,18 @@ from typing import Any
 import tyro
 
 from acvp.agents.agent import PRETRAINED, load_agent
-from acvp.agents.play import (
+from acvp.agents.play import CONTROL_STREAMS, ConstantAction, NoObservations, play_episodes
+from acvp.agents.references import (
     EVALUATION_STEPS,
-    HeldAction,
     References,
     best_constant,
-    described,
+    describe_references,
     evaluation_seed,
     play_references,
-    pooled,
+    pool_references,
 )
+from acvp.compat import current_fields
 from acvp.control.figures import control_figure, learning_figure
-from acvp.control.predicted_play import NoSight, play
 from acvp.envs import Game, make_game
 from acvp.figures import image
 from acvp.runs import machine
@@ -81,20 +81,20 @@ def opened(env_id: str, count: int, max_steps: int | None) -> Iterator[list[Game
 def measured(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return a reference with where it comes from."""
     started = time.process_time()
-    found = measure()
+    reference = measure()
     origin = {"command": "python -m benchmarks.references", "commit": COMMIT, "machine": machine()}
-    return found | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
+    return reference | {"provenance": origin | {"core_minutes": round((time.process_time() - started) / 60, 1)}}
 
 
 def add_to_agent(game: str) -> None:
     """Play the references of a packaged agent's score, and state them on its card."""
     file, asked = RESULTS / "agents.json", AgentsConfig()
-    body = json.loads(file.read_text())
-    row, plays = body["agents"][game], len(body["agents"][game]["agent"]["scores"])
-    with opened(game, min(plays, AT_ONCE), EVALUATION_STEPS) as games:
-        options: dict[str, Any] = {"plays": plays, "epsilon": EPSILON, "seed": 10_000 + asked.seed}
+    body = current_fields(json.loads(file.read_text()))
+    row, episodes = body["agents"][game], len(body["agents"][game]["agent"]["scores"])
+    with opened(game, min(episodes, AT_ONCE), EVALUATION_STEPS) as games:
+        options: dict[str, Any] = {"episodes": episodes, "epsilon": EPSILON, "seed": 10_000 + asked.seed}
         references = measured(lambda: play_references(games, **options))
-    row |= {"references": described(references), **references}
+    row |= {"references": describe_references(references), **references}
     file.write_text(json.dumps(body, indent=1) + "\n")
     print(f"{game}: {row['score']} ({row['references']})", flush=True)
     agent = load_agent(game)
@@ -104,15 +104,16 @@ def add_to_agent(game: str) -> None:
 
 def add_to_control(folder: Path) -> None:
     """Hold every action in the episodes of results/control."""
-    body = json.loads((folder / "control.json").read_text())
+    body = current_fields(json.loads((folder / "control.json").read_text()))
     options: dict[str, Any] = {"epsilon": body["epsilon"], "seed": body["provenance"]["seed"]}
+    options |= {"source": NoObservations(), "episodes": body["episodes"], "streams": CONTROL_STREAMS}
 
     def hold(games: list[Game]) -> dict[str, Any]:
         meanings = games[0].action_meanings
-        players = [HeldAction(action, len(meanings)) for action in range(len(meanings))]
-        return best_constant(meanings, [play(games, each, NoSight(), **options).scores for each in players])
+        players = [ConstantAction(action, len(meanings)) for action in range(len(meanings))]
+        return best_constant(meanings, [play_episodes(player, games, **options).scores for player in players])
 
-    with opened(body["game"], body["plays"], body["max_steps"]) as games:
+    with opened(body["game"], body["episodes"], body["max_steps"]) as games:
         body["constant"] = measured(lambda: hold(games))
     (folder / "control.json").write_text(json.dumps(body, indent=1) + "\n")
     (folder / "control.png").write_bytes(image(control_figure(body), "png"))
@@ -121,7 +122,7 @@ def add_to_control(folder: Path) -> None:
 
 def add_to_learning(folder: Path) -> None:
     """Play the references of the last points of learning curves."""
-    body = json.loads((folder / "learning.json").read_text())
+    body = current_fields(json.loads((folder / "learning.json").read_text()))
     points = {
         run["seed"]: (len(run["points"]) - 1, len(run["points"][-1]["scores"]))
         for strategy in body["strategies"].values()
@@ -130,31 +131,31 @@ def add_to_learning(folder: Path) -> None:
 
     def references() -> References:
         with opened(body["game"], 1, EVALUATION_STEPS) as games:
-            return pooled(
+            return pool_references(
                 [
-                    play_references(games, plays=plays, epsilon=EPSILON, seed=evaluation_seed(seed, point))
-                    for seed, (point, plays) in sorted(points.items())
+                    play_references(games, episodes=episodes, epsilon=EPSILON, seed=evaluation_seed(seed, point))
+                    for seed, (point, episodes) in sorted(points.items())
                 ]
             )
 
     body["references"] = measured(references)
     (folder / "learning.json").write_text(json.dumps(body, indent=1) + "\n")
     (folder / "learning.png").write_bytes(image(learning_figure(body), "png"))
-    print(f"{folder.name}: {described(body['references'])}", flush=True)
+    print(f"{folder.name}: {describe_references(body['references'])}", flush=True)
 
 
 def add_to_imagined(folder: Path) -> None:
     """Play the references of an agent that learned inside a predictor, and count the episodes with equal scores."""
     file = folder / "agent-evaluation.json"
-    body = json.loads(file.read_text())
-    options: dict[str, Any] = {name: body[name] for name in ("plays", "epsilon", "seed")}
-    with opened(body["env_id"], min(body["plays"], AT_ONCE), body["settings"]["max_steps"]) as games:
+    body = current_fields(json.loads(file.read_text()))
+    options: dict[str, Any] = {name: body[name] for name in ("episodes", "epsilon", "seed")}
+    with opened(body["env_id"], min(body["episodes"], AT_ONCE), body["settings"]["max_steps"]) as games:
         body["references"] = measured(lambda: play_references(games, **options))
     constant = body["references"]["constant"]
     body["scores_equal_to_constant"] = sum(map(eq, body["scores"], constant["scores"]))
     file.write_text(json.dumps(body, indent=1) + "\n")
-    equal = f"{body['scores_equal_to_constant']} of {body['plays']} scores equal"
-    print(f"{folder.name}: {described(body['references'])}, {equal}", flush=True)
+    equal = f"{body['scores_equal_to_constant']} of {body['episodes']} scores equal"
+    print(f"{folder.name}: {describe_references(body['references'])}, {equal}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,15 +21,14 @@ from rich.console import Console
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.exits import StopRequest
+from acvp.harness import Display
 from acvp.models import build_predictor, kind_of
 from acvp.runs import RunFolder
 from acvp.training.config import ModelName, Phase, TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData, to_device
-from acvp.training.devices import make_fabric
-from acvp.training.log import Display
 from acvp.training.optimizers import make_optimizer
 from acvp.training.presets import make_config
-from acvp.training.trainer import Trainer
+from acvp.training.trainer import Trainer, make_fabric
 from benchmarks.provenance import write_results
 
 FRAMES, SEED = 10_000, 1
@@ -60,7 +59,7 @@ def measure(fabric: Fabric, config: TrainConfig, store: EpisodeStore) -> list[di
     data = TrainingData(store, replace(training, windows=1, horizons=(1,)))
     predictor = build_predictor(training.predictor, torch.Generator().manual_seed(SEED))
     predictor.normalizer.set_mean(data.mean())
-    quiet = Display(Console(file=sys.stderr), len(training.phases), speaks=False)
+    quiet = Display(Console(file=sys.stderr), silent=True)
     trainer = Trainer(
         fabric, predictor, training, data, options=config, run=RunFolder(Path()), display=quiet, log=None,
         stop=StopRequest(),

@@ -1,25 +1,26 @@
 """A dataset in your own torch loop: windows of frames and actions for any network."""
 
-from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 import acvp
+from acvp.data.dataset import WindowDataset
 from acvp.data.split import split
 from acvp.data.views import GRAY_84
-from acvp.data.windows import Window, Windows, stream
+from acvp.data.windows import Window
 
 
 def main(data: Path = Path("data/freeway"), steps: int = 1000, batch_size: int = 32) -> float:
     train, _ = split(acvp.EpisodeStore(data), test_fraction=0.1)
-    windows = Windows(train, Window(context=4, horizon=1), GRAY_84)
+    windows = WindowDataset(train, Window(context=4, horizon=1), batch_size, view=GRAY_84, seed=0, steps=steps)
     network = nn.Sequential(nn.Conv2d(4, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 1, 5, padding=2))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    batches = islice(stream(windows, size=batch_size, seed=0), steps)  # the same batches for the same seed
-    for batch in batches:
-        frames = torch.from_numpy(batch.frames)[..., 0] / 255  # (B, 5, 84, 84)
+    loss = torch.zeros(())
+    for batch in DataLoader(windows, batch_size=None):  # the dataset makes the batches
+        frames = batch.frames[..., 0] / 255  # (B, 5, 84, 84); the actions are batch.actions (B, 4)
         loss = nn.functional.mse_loss(network(frames[:, :4]), frames[:, 4:])
         optimizer.zero_grad()
         loss.backward()

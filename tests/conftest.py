@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -15,3 +16,14 @@ settings.load_profile("acvp")
 def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take longer than the half minute after which a command reports its progress."""
     monkeypatch.setattr("acvp.console.LINE_SECONDS", inf)
+
+
+@pytest.fixture
+def built_in_metrics() -> Iterator[None]:
+    """Forget the metrics that a test registers."""
+    from acvp.evaluation.metrics import METRICS
+
+    before = METRICS.copy()
+    yield
+    METRICS.clear()
+    METRICS.update(before)

@@ -48,16 +48,17 @@ COMMANDS = {
     **{f"collect-{game}": f"collect --env-id {game} --frames 60 --max-steps 60 --out {game}" for game in GAMES},
     "collect-freeway": "collect --env-id freeway --frames 300 --max-steps 100 --out freeway",
     **{f"train-{model}": f"train --data toy --model {model} --preset smoke --run {model}" for model in MODELS},
-    "evaluate": "evaluate --runs pixel feedforward recurrent no-action mlp --data toy --horizon 6 --windows 8"
-    " --shuffled-windows 4 --videos 0 --out evaluate",
-    "counterfactual": "counterfactual --runs pixel feedforward --data toy --states 6 --steps 2 --out counterfactual",
-    "analyze": "analyze --run feedforward --data toy --states 4 --examples 1 --out analyze",
-    "agent-train": "agent train --env-id acvp/Toy-v0 --preset smoke --decisions 800 --run agent",
-    "agent-imagined": "agent train --env-id acvp/Toy-v0 --preset smoke --decisions 400 --imagined pixel --store toy"
+    "evaluate": "evaluate --predictors pixel feedforward recurrent no-action mlp --data toy --horizon 6"
+    " --windows 8 --shuffled-windows 4 --videos 0 --out evaluate",
+    "counterfactual": "counterfactual --predictors pixel feedforward --data toy --states 6 --steps 2"
+    " --out counterfactual",
+    "analyze": "analyze --predictor feedforward --data toy --states 4 --examples 1 --out analyze",
+    "agent-train": "agent train --env-id acvp/Toy-v0 --preset smoke --steps 800 --run agent",
+    "agent-imagined": "agent train --env-id acvp/Toy-v0 --preset smoke --steps 400 --imagined pixel --data toy"
     " --max-steps 20 --run agent-imagined",
-    "agent-evaluate": "agent evaluate --agent freeway --plays 2 --max-steps 60 --out agent-evaluate",
-    "control": "control --runs pixel --agent agent --plays 6 --depths 1 3 --max-steps 60 --out control",
-    "explore": "explore --env-id acvp/Toy-v0 --run pixel --seeds 2 --max-decisions 60 --map-decisions 30 --map-seeds 1"
+    "agent-evaluate": "agent evaluate --agent freeway --episodes 2 --max-steps 60 --out agent-evaluate",
+    "control": "control --predictors pixel --agent agent --episodes 6 --horizons 1 3 --max-steps 60 --out control",
+    "explore": "explore --env-id acvp/Toy-v0 --predictor pixel --seeds 2 --max-steps 60 --map-steps 30 --map-seeds 1"
     " --out explore",
 }
 """The command lines in their order; each runs in the folder that holds what those before it made."""
@@ -80,11 +81,17 @@ NUMBERS = {
     "explore": "explore/explore.json",
 }
 """Files whose numbers are compared."""
-RENAMED: dict[str, str] = {"centered": "centred"}
-"""Keys of those files that have changed since the record was made → the key in the record; "": left out of the path."""
+RENAMED: dict[str, str] = {
+    "centered": "centred",
+    "control:episodes": "plays", "control:steps": "decisions", "control:horizon": "depth", "control:horizons": "depths",
+    "agent-evaluate:episodes": "plays", "agent-evaluate:steps": "decisions", "explore:steps": "decisions",
+    "explore:max_steps": "max_decisions", "explore:map_steps": "map_decisions",
+}  # fmt: skip
+"""Keys of those files that have changed since the record was made, in all cases or in one (case:key) → the key in the
+record; "": left out of the path."""
 NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"
-IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "store": "toy", "max_steps": 12}
+IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "data": "toy", "horizon": 12}
 
 # --- What is recorded -------------------------------------------------------------------------------------------------
 
@@ -183,7 +190,7 @@ def _result(case: str, folder: Path) -> Result:
     if case in WEIGHTS:
         _add_weights(result, folder / WEIGHTS[case])
     if case in NUMBERS:
-        _add_numbers(result, folder / NUMBERS[case])
+        _add_numbers(result, case, folder / NUMBERS[case])
     return result
 
 
@@ -206,26 +213,26 @@ def _add_weights(result: Result, file: Path) -> None:
     result.bits["weights"] = hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _add_numbers(result: Result, file: Path) -> None:
+def _add_numbers(result: Result, case: str, file: Path) -> None:
     text = file.read_text()
     body = list(map(json.loads, text.splitlines())) if file.suffix == ".jsonl" else json.loads(text)
-    for path, value in flatten(body):
+    for path, value in flatten(case, body):
         array = np.array(value, dtype=float) if isinstance(value, list) else np.zeros(0)
         if array.size > LARGEST_LIST:
             result.bits[path], value = digest(array), float(np.nanmean(array))
         result.numbers[path] = value
 
 
-def flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def flatten(case: str, value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield every number and every list of numbers, with the keys that lead to it; None is a number here."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key not in NOT_RESULTS:
-                name = RENAMED.get(key, key)
-                yield from flatten(part, (*path, name) if name else path)
+                name = RENAMED.get(f"{case}:{key}", RENAMED.get(key, key))
+                yield from flatten(case, part, (*path, name) if name else path)
     elif isinstance(value, list) and not _numeric(value):
         for number, part in enumerate(value):
-            yield from flatten(part, (*path, str(number)))
+            yield from flatten(case, part, (*path, str(number)))
     elif not isinstance(value, str) and value != []:
         yield "/".join(path), value
 

@@ -49,27 +49,29 @@ STORE_VERBS = (
     command("data", "info", "{}/store", "--sheet", "{}/sheet.png"),
     command("data", "verify", "{}/store", "--replay"),
     command("data", "export", "{}/store", "--format", "npz", "--out", "{}/new"),
-    command("evaluate", "--runs", "{}/run", "--data", "{}/store", "--out", "{}/new-e", *EVALUATED[:-4], "--videos=0"),
-    command("counterfactual", "--runs", "{}/run", "--data", "{}/store", "--out", "{}/new-c", "--states", "2"),
-    lambda folder: session_maker(PlayConfig(run=(folder / "run",), data=folder / "store"))().close(),
+    command(
+        "evaluate", "--predictors", "{}/run", "--data", "{}/store", "--out", "{}/new-e", *EVALUATED[:-4], "--videos=0"
+    ),
+    command("counterfactual", "--predictors", "{}/run", "--data", "{}/store", "--out", "{}/new-c", "--states", "2"),
+    lambda folder: session_maker(PlayConfig(predictors=(str(folder / "run"),), data=folder / "store"))().close(),
 )
 RUN_VERBS = (
     REPORT,
     *STORE_VERBS[3:],
-    command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays=1", "--depths=1", "--max-steps=3",
+    command("control", "--predictors", "{}/run", "--agent", "{}/agent", "--episodes=1", "--horizons=1", "--max-steps=3",
             "--out={}/new-p"),
-    command("export", "--run", "{}/run", "--onnx", "{}/new-o"),
+    command("export", "--predictor", "{}/run", "--onnx", "{}/new-o"),
 )  # fmt: skip
 AGENT_VERBS = (
-    command("agent", "evaluate", "--agent", "{}/agent", "--plays=1", "--max-steps=3", "--out={}/new-a"),
+    command("agent", "evaluate", "--agent", "{}/agent", "--episodes=1", "--max-steps=3", "--out={}/new-a"),
     RUN_VERBS[-2],
 )
 EXPLORE = command(
-    "explore", "--env-id", small.SMALL_TOY, "--run", "{}/run", "--out", "{}/explored", "--seeds=1", "--max-decisions=3",
-    "--map-decisions=0", "--map-seeds=0", "--noops=0", "--sources", "informed-model",
+    "explore", "--env-id", small.SMALL_TOY, "--predictor", "{}/run", "--out", "{}/explored", "--seeds=1",
+    "--max-steps=3", "--map-steps=0", "--map-seeds=0", "--noops=0", "--sources", "informed-model",
 )  # fmt: skip
-CONTROL = command("control", "--runs", "{}/run", "--agent", "{}/agent", "--plays=1", "--depths=1", "--max-steps=3",
-                  "--out={}/controlled")  # fmt: skip
+CONTROL = command("control", "--predictors", "{}/run", "--agent", "{}/agent", "--episodes=1", "--horizons=1",
+                  "--max-steps=3", "--out={}/controlled")  # fmt: skip
 
 
 def train_on(folder: Path) -> None:
@@ -161,7 +163,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Figure, "savefig", lambda figure, buffer, **options: buffer.write(b"a figure"))
     patch.setattr(report_page, "_themed", lambda draw, alternative: "")
     patch.setattr(agent_session, "EVALUATION_STEPS", 30)
-    patch.setitem(agent_presets.PRESETS, "smoke", lambda: replace(short_runs.SHORT, decisions=40, evaluations=1))
+    patch.setitem(agent_presets.PRESETS, "smoke", lambda: replace(short_runs.SHORT, steps=40, evaluations=1))
 
 
 def make_workshop(home: Path) -> None:
@@ -191,8 +193,8 @@ def make_base(base: Path) -> None:
     tiny_agent(small.SMALL_TOY).save(base / "agent")
     paths = ["--data", str(store.path)]
     run = str(base / "run")
-    assert main(["evaluate", "--runs", run, *paths, *EVALUATED, "--crop", "1x1+9+9"]) == 0
-    assert main(["counterfactual", "--runs", run, *paths, "--states", "2"]) == 0
-    assert main(["analyze", "--run", run, *paths, "--states", "2", "--steps", "1", "--examples", "1"]) == 0
+    assert main(["evaluate", "--predictors", run, *paths, *EVALUATED, "--crop", "1x1+9+9"]) == 0
+    assert main(["counterfactual", "--predictors", run, *paths, "--states", "2"]) == 0
+    assert main(["analyze", "--predictor", run, *paths, "--states", "2", "--steps", "1", "--examples", "1"]) == 0
     assert CONTROL(base) == 0
     assert EXPLORE(base) == 0

@@ -32,7 +32,7 @@ import gymnasium, acvp
 print(acvp.load("run").about.env_id, acvp.load("freeway").about.env_id)
 env = gymnasium.make("acvp.envs:acvp/Toy-v0")
 env.reset(seed=0)
-env = gymnasium.make("acvp/Imagined-v0", predictor="run", store="store")
+env = gymnasium.make("acvp/Imagined-v0", predictor="run", data="store")
 env.reset(seed=0)
 env.step(0)
 """
@@ -96,12 +96,12 @@ def use(bin_folder: Path, folder: Path, version: str) -> None:
     )
     run(acvp, "data", "verify", "store", "--replay", cwd=folder)
     run(acvp, "train", "--data", "store", "--model", "pixel", *SMOKE, "--run", "run", cwd=folder)
-    run(acvp, "evaluate", "--runs", "run", "--data", "store", *WINDOWS, cwd=folder)
+    run(acvp, "evaluate", "--predictors", "run", "--data", "store", *WINDOWS, cwd=folder)
     print(run(bin_folder / "python", "-c", LOADS, cwd=folder), end="")
-    play(acvp, folder, "--run", "run", "--data", "store")
+    play(acvp, folder, "--predictors", "run", "--data", "store")
     play(acvp, folder, "--policy", "agent:freeway")  # an agent that comes with acvp, without Stable-Baselines3
     refused(acvp, folder, "agents", "agent", "train", "--env-id", "toy", "--run", "agent")
-    refused(acvp, folder, "export", "export", "--run", "run", "--onnx", "onnx")
+    refused(acvp, folder, "export", "export", "--predictor", "run", "--onnx", "onnx")
     refused(acvp, folder, "minari", "data", "export", "store", "--format", "minari", "--out", "exported")
 
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.bootstrap import Bootstrap, Tally
+from acvp.bootstrap import Accumulator, Bootstrap
 
 
-def filled(values: list[list[float]]) -> Tally:
+def filled(values: list[list[float]]) -> Accumulator:
     """A tally of one step: values of each episode."""
-    tally = Tally(len(values), 1)
+    accumulator = Accumulator(len(values), 1)
     for episode, each in enumerate(values):
-        tally.add(0, np.full(len(each), episode), np.array(each))
-    return tally
+        accumulator.add(0, np.full(len(each), episode), np.array(each))
+    return accumulator
 
 
 def test_means_are_over_windows_and_nan_is_left_out() -> None:
-    tally = filled([[1.0, 2.0, np.nan], [6.0]])
-    assert Bootstrap(2, seed=1).curve(tally).mean == pytest.approx([3.0])
+    accumulator = filled([[1.0, 2.0, np.nan], [6.0]])
+    assert Bootstrap(2, seed=1).curve(accumulator).mean == pytest.approx([3.0])
 
 
 def test_ratio_and_total() -> None:
     above, below = filled([[2.0], [4.0]]), filled([[1.0], [2.0]])
     ratio = Bootstrap(2, seed=1).ratio(above, below)
     assert [float(part[0]) for part in ratio] == [2.0, 2.0, 2.0]  # resampled together
-    steps = Tally(1, 3)
+    steps = Accumulator(1, 3)
     for step, share in enumerate((1.0, 0.5, 0.0)):
         steps.add(step, np.array([0]), np.array([share]))
     assert Bootstrap(1, seed=1).total(steps).mean.tolist() == [1.5]
@@ -55,8 +55,8 @@ def test_bands_cover_the_truth_about_95_times_in_100() -> None:
 
 
 def test_same_seed_same_bands() -> None:
-    tally = filled([[1.0], [2.0], [5.0]])
-    first, second, other = (Bootstrap(3, seed=seed).curve(tally) for seed in (1, 1, 2))
+    accumulator = filled([[1.0], [2.0], [5.0]])
+    first, second, other = (Bootstrap(3, seed=seed).curve(accumulator) for seed in (1, 1, 2))
     assert first.low.tolist() == second.low.tolist()
     assert Bootstrap(3, seed=1).weights.tolist() != Bootstrap(3, seed=2).weights.tolist()
     assert other.mean.tolist() == first.mean.tolist()

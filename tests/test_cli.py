@@ -75,7 +75,7 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["collect", "--env-id", "toy", "--out", "x", "--policy", ":x"], "unknown policy ':x'"),
         (["collect", "--env-id", "toy", "--out", "x", "--import", ".x"], "cannot import module '.x'"),
         (["data", "info", "nowhere"], "nowhere: no such folder"),
-        (["data", "verify", "."], "is not a store of acvp"),
+        (["data", "verify", "."], "is not a dataset of acvp"),
     ],
 )
 def test_mistakes_get_one_line(

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from acvp.compat import current_fields, current_files, current_run, current_tensors, current_training
+from acvp.compat import RESULT_FIELDS, current_fields, current_files, current_run, current_tensors, current_training
 
 
-def test_fields_are_renamed_at_every_depth_and_others_stay() -> None:
+def test_fields_are_renamed_at_every_level_and_others_stay() -> None:
     old = {"run": {"optimiser": {"kind": "adam"}, "phases": [{"licence": "MIT", "lr": 1}]}, "colours": 3}
     new = {"run": {"optimizer": {"kind": "adam"}, "phases": [{"license": "MIT", "lr": 1}]}, "colours": 3}
     assert current_fields(old) == new
     assert current_fields(new) == new
 
 
-def test_tensors_are_renamed_by_their_first_part_only() -> None:
-    assert current_tensors({"normaliser.mean": 1, "x.normaliser.": 2}) == {"normalizer.mean": 1, "x.normaliser.": 2}
+def test_results_have_more_fields_that_are_renamed() -> None:
+    old = {"films": [], "outcomes": {"run": {"end": {"recall": {"goes on": 1.0, "ends": 0.5}}}}}
+    new = {"clips": [], "outcomes": {"run": {"termination": {"recall": {"continues": 1.0, "terminates": 0.5}}}}}
+    assert current_fields(old, RESULT_FIELDS) == new
+    assert current_fields(old) == old
+
+
+def test_tensors_are_renamed_by_whole_parts_of_their_names() -> None:
+    old = {"normaliser.mean": 1, "heads.3.end.bias": 2, "possible": 3, "legend.weight": 4}
+    new = {"normalizer.mean": 1, "heads.3.termination.bias": 2, "palette_mask": 3, "legend.weight": 4}
+    assert current_tensors(old) == new
+
+
+def test_feeding_back_is_no_teacher_forcing() -> None:
+    assert current_fields({"phases": [{"feed_back": False}, {"feed_back": True}]}) == {
+        "phases": [{"teacher_forcing": True}, {"teacher_forcing": False}]
+    }
 
 
 def test_files_of_a_checkpoint_are_renamed() -> None:

@@ -27,6 +27,7 @@ from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
+from acvp.evaluation.metrics import METRICS
 from tests.agents.small import tiny_agent
 from tests.evaluation.runs import make_run
 from tests.play.sessions import network
@@ -54,7 +55,7 @@ OTHERS = {
 """Other programs that stand in shell blocks; `make` is known to have a target of that name."""
 
 SMALL = {
-    "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--plays": "1",
+    "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--episodes": "1",
     "--policy": "sticky-random", "--minutes": "0.01", "--format": "npz", "--preset": "smoke",
 }  # fmt: skip
 """What an option is given instead, so that its command runs in a second."""
@@ -215,6 +216,7 @@ def given(folder: Path) -> dict[str, dict[str, Any]]:
         },
         "play.md": {"frames": frames[None, -acvp.load(folder / "runs" / "mine").context :]},
         "environments.md": {},
+        "metrics.md": {},
     }  # fmt: skip
 
 
@@ -231,9 +233,10 @@ SHORTER = {
 def test_python_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, as a reader goes through a page."""
     monkeypatch.chdir(world)
+    monkeypatch.setattr("acvp.evaluation.metrics.METRICS", METRICS.copy())
     if page == "play.md":
         pytest.importorskip("onnxruntime")
-        assert main(["export", "--run", "runs/mine", "--onnx", "folder"]) == 0
+        assert main(["export", "--predictor", "runs/mine", "--onnx", "folder"]) == 0
     names = given(world)[page]
     for block in PYTHON:
         if block.page == page:
@@ -253,6 +256,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
         and names["batch"].frames.shape == (32, 5, 24, 24)
         and np.array_equal(names["rgb"], names["store"][0].frames(0, 16))
     ),
+    "metrics.md": lambda names: names["brightness"](torch.ones(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)).tolist() == [1, 1],
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
     "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }

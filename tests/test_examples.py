@@ -40,10 +40,32 @@ def hub_folder(folder: Path) -> None:
     assert {file.name for file in (folder / "shared").iterdir()} == {"config.json", "model.safetensors", "README.md"}
 
 
+def imagined_ppo(folder: Path) -> None:
+    scores = run("imagined_ppo", folder=folder, frames=60, steps=4, max_steps=10)
+    assert scores.steps == [10, 10]
+
+
+def informed_exploration(folder: Path) -> None:
+    dqn = run("informed_exploration", steps=16, max_steps=30)
+    assert dqn.num_timesteps == 16
+    up = 1  # from the second step on the only action that leads to new frames
+    assert (dqn.replay_buffer.actions[1:8] == up).all()
+
+
+def own_metric(folder: Path) -> None:
+    curves = run("own_metric", folder=folder, frames=600, preset="smoke")
+    assert curves.keys() == {"run", "copy-last-frame", "mean-frame"}
+    assert all(0 <= value < 255 for curve in curves.values() for value in curve)
+    assert (folder / "run" / "plots" / "brightness.png").exists()
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "own_game": own_game,
     "dataset_to_torch": dataset_to_torch,
     "hub_folder": hub_folder,
+    "imagined_ppo": imagined_ppo,
+    "informed_exploration": informed_exploration,
+    "own_metric": own_metric,
 }
 """Runs each example in a folder, and checks what it returns."""
 
@@ -58,6 +80,7 @@ def test_examples_are_short(file: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("built_in_metrics")
 @pytest.mark.parametrize("name", CHECKS)
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -38,8 +38,8 @@ def test_every_command_has_recorded_results(recorded: dict[str, Any]) -> None:
 
 def test_texts_times_and_provenance_are_not_results() -> None:
     body = {"provenance": {"seed": 1}, "runs": {"a": [{"mean": 0.5, "seconds": 3.0}, {"low": None}]}, "what": "text"}
-    assert dict(flatten(body)) == {"runs/a/0/mean": 0.5, "runs/a/1/low": None}
-    assert dict(flatten({"table": [[1, 2], [3, None]], "names": ["x"]})) == {"table": [[1, 2], [3, None]]}
+    assert dict(flatten("case", body)) == {"runs/a/0/mean": 0.5, "runs/a/1/low": None}
+    assert dict(flatten("case", {"table": [[1, 2], [3, None]], "names": ["x"]})) == {"table": [[1, 2], [3, None]]}
 
 
 Change = Callable[[dict[str, Any]], None]

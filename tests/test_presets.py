@@ -15,10 +15,13 @@ from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
 from acvp.models.encoder_decoder import stack_sizes
+from acvp.models.sizes import derived_stack
+from acvp.pixel import statistics
 from acvp.pixel.statistics import Motions
 from acvp.training import presets
 from acvp.training.config import ModelName, PresetName, TrainConfig
-from acvp.training.presets import PRESETS, derived_stack, make_config, network
+from acvp.training.presets import PRESETS, make_config
+from tests.networks import network
 
 MODELS, NAMES = get_args(ModelName), get_args(PresetName)
 
@@ -48,9 +51,9 @@ def training(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any
 def no_search_for_motions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presets, "split", lambda store, **options: (store, store))
     monkeypatch.setattr(
-        presets, "motions_of", lambda store, cell, **options: Motions(((0, 0), (cell - 1, 0)), ((0, 1),))
+        statistics, "motions_of", lambda store, cell, **options: Motions(((0, 0), (cell - 1, 0)), ((0, 1),))
     )
-    monkeypatch.setattr(presets, "recolors_of", lambda store: {})
+    monkeypatch.setattr(statistics, "palette_cycle_of", lambda store: {})
 
 
 def parameters(config: Any) -> int:
@@ -71,10 +74,10 @@ def test_every_combination_makes_a_network(model: str, preset: str, view: str, s
         with pytest.raises(UserError, match="not the paper's"):
             training(shape, model=model, preset=preset, view=view)
         return
-    made = training(shape, model=model, preset=preset, view=view, outcome_heads=True)
+    made = training(shape, model=model, preset=preset, view=view, predict_rewards=True)
     assert made.name == preset
     assert made.predictor.kind == model
-    assert made.predictor.outcome_heads
+    assert made.predictor.predict_rewards
     assert tuple(made.predictor.frame) == ((84, 84, 1) if view == "gray84" else shape)
     assert parameters(made.predictor) > 0
 
@@ -113,13 +116,13 @@ def test_the_pixel_recipe_has_the_motions_of_the_store_and_one_phase_of_real_fra
     made = training(model="pixel", preset="cpu")
     assert (made.predictor.motions, made.predictor.older_motions) == (((0, 0), (4, 0)), ((0, 1),))
     (phase,) = made.phases
-    assert (phase.minutes, phase.feed_back) == (30, False)
+    assert (phase.minutes, phase.teacher_forcing) == (30, True)
 
 
 def test_the_recurrent_first_phase_sees_20_real_frames() -> None:
     for preset in NAMES:
         first = training(model="recurrent", preset=preset).phases[0]
-        assert (first.context + first.predict, first.context, first.feed_back) == (21, 11, False)
+        assert (first.context + first.predict, first.context, first.teacher_forcing) == (21, 11, True)
 
 
 @given(st.tuples(st.integers(1, 300), st.integers(1, 300)))
@@ -149,6 +152,6 @@ def test_colors_are_those_of_the_training_part(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_colors_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presets, "recolors_of", lambda store: {(200, 10, 10): (10, 200, 10)})
-    assert training(model="pixel", preset="cpu").predictor.recolors == (0, 2, 2)
-    assert training(model="pixel", preset="cpu", view="gray84").predictor.recolors == ()
+    monkeypatch.setattr(statistics, "palette_cycle_of", lambda store: {(200, 10, 10): (10, 200, 10)})
+    assert training(model="pixel", preset="cpu").predictor.palette_cycle == (0, 2, 2)
+    assert training(model="pixel", preset="cpu", view="gray84").predictor.palette_cycle == ()

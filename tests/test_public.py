@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,3 +97,14 @@ def test_collect_train_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="learning_rat"):
         acvp.train(tmp_path, learning_rat=1)
+
+
+@pytest.mark.parametrize(("exit_code", "error"), [(130, KeyboardInterrupt), (143, acvp.UserError), (1, acvp.UserError)])
+def test_a_run_that_stopped_early_raises(
+    exit_code: int, error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = SimpleNamespace(exit_code=exit_code, run=SimpleNamespace(path=tmp_path / "run"))
+    monkeypatch.setattr("acvp.training.run.train", lambda *_: result)
+    acvp.collect("toy", tmp_path / "data", frames=300)
+    with pytest.raises(error):
+        acvp.train(tmp_path / "data", tmp_path / "run", preset="smoke")

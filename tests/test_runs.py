@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +17,7 @@ import pytest
 
 import acvp.runs
 from acvp.errors import UserError
-from acvp.runs import RunFolder, default_path, machine, peak_memory_bytes, peak_memory_mb, provenance
+from acvp.runs import RunFolder, default_path, machine, peak_memory_bytes, peak_memory_mb, provenance, write_results
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,13 +45,13 @@ def test_an_unfinished_line_of_metrics_does_not_count(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).metrics() == [{"step": 1}]
 
 
-def test_damaged_metrics_are_told(tmp_path: Path) -> None:
+def test_damaged_metrics_are_reported(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1\n')
     with pytest.raises(UserError, match=r"metrics\.jsonl: damaged"):
         RunFolder(tmp_path).metrics()
 
 
-def test_no_config_is_told(tmp_path: Path) -> None:
+def test_a_missing_config_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is .* a run folder"):
         RunFolder(tmp_path).read_config()
 
@@ -62,7 +64,34 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
             pass
 
 
-def test_provenance_tells_where_a_result_comes_from() -> None:
+def test_results_are_written_with_their_provenance(tmp_path: Path) -> None:
+    started = time.monotonic() - 5
+    file = write_results(tmp_path / "new" / "x.json", {"mean": 0.5}, seed=3, started=started, earlier_seconds=100)
+    body = json.loads(file.read_text())
+    assert body.pop("mean") == 0.5
+    origin = body.pop("provenance")
+    assert body == {}
+    assert origin["seed"] == 3
+    assert origin["seconds"] >= 105
+    assert origin["command"] == [Path(sys.argv[0]).name, *sys.argv[1:]]
+    assert origin.keys() >= {"time", "commit", "versions", "machine", "peak_memory_mb"}
+
+
+def test_results_name_another_command_and_no_duration_on_request(tmp_path: Path) -> None:
+    origin = json.loads(write_results(tmp_path / "x.json", {}, command="make bench").read_text())["provenance"]
+    assert origin["command"] == "make bench"
+    assert origin["seed"] is None
+    assert "seconds" not in origin
+
+
+def test_results_that_json_cannot_hold_leave_the_old_file(tmp_path: Path) -> None:
+    write_results(tmp_path / "x.json", {"mean": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_results(tmp_path / "x.json", {"mean": float("nan")})
+    assert json.loads((tmp_path / "x.json").read_text())["mean"] == 1
+
+
+def test_provenance_has_commit_and_versions() -> None:
     found = provenance()
     assert found["versions"]["torch"]
     assert found["commit"] is None or re.fullmatch(r"[0-9a-f]{40}(-dirty)?", found["commit"])

@@ -77,7 +77,9 @@ def test_all_that_prints_is_plain() -> None:
     for file in Path(acvp.__file__).parent.rglob("*.py"):
         if file.name != "console.py":
             source = file.read_text()
-            assert not re.search(r"(?<!Plain)Console\(|(?<![\w.])print\(|TextColumn\(|markup=|\[/\]", source), file
+            assert not re.search(
+                r"(?<!Plain)Console\(|(?<![\w.])(?<!def )print\(|TextColumn\(|markup=|\[/\]", source
+            ), file
 
 
 def test_the_results_of_a_verb_are_shown_as_they_are(

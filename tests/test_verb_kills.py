@@ -60,29 +60,29 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 
 def _evaluate(made: Inputs) -> list[Any]:
     sizes = ["--horizon", 6, "--windows", 12, "--shuffled-windows", 4, "--batch-size", 2, "--video-formats", "gif"]
-    return ["evaluate", "--runs", made.run, "--data", made.store.path, *sizes, "--device", "cpu"]
+    return ["evaluate", "--predictors", made.run, "--data", made.store.path, *sizes, "--device", "cpu"]
 
 
 def _counterfactual(made: Inputs) -> list[Any]:
-    return ["counterfactual", "--runs", made.run, "--data", made.store.path, "--states", 12, "--device", "cpu"]
+    return ["counterfactual", "--predictors", made.run, "--data", made.store.path, "--states", 12, "--device", "cpu"]
 
 
 def _analyze(made: Inputs) -> list[Any]:
     sizes = ["--states", 8, "--steps", 2, "--examples", 1]
-    return ["analyze", "--run", made.run, "--data", made.store.path, *sizes, "--device", "cpu"]
+    return ["analyze", "--predictor", made.run, "--data", made.store.path, *sizes, "--device", "cpu"]
 
 
 def _agent_evaluate(made: Inputs) -> list[Any]:
-    return ["agent", "evaluate", "--agent", made.agent, "--plays", 6, "--at-once", 2, "--max-steps", 20]
+    return ["agent", "evaluate", "--agent", made.agent, "--episodes", 6, "--at-once", 2, "--max-steps", 20]
 
 
 def _control(made: Inputs) -> list[Any]:
-    sizes = ["--depths", 1, 2, "--plays", 2, "--max-steps", 20]
-    return ["control", "--runs", made.run, "--agent", made.agent, *sizes, "--device", "cpu"]
+    sizes = ["--horizons", 1, 2, "--episodes", 2, "--max-steps", 20]
+    return ["control", "--predictors", made.run, "--agent", made.agent, *sizes, "--device", "cpu"]
 
 
 def _explore(made: Inputs) -> list[Any]:
-    sizes = ["--seeds", 2, "--max-decisions", 30, "--map-decisions", 30, "--map-seeds", 1, "--noops", 3]
+    sizes = ["--seeds", 2, "--max-steps", 30, "--map-steps", 30, "--map-seeds", 1, "--noops", 3]
     return ["explore", "--env-id", "acvp/Toy-v0", *sizes, "--sources", "random"]
 
 
@@ -91,7 +91,7 @@ def _train(made: Inputs) -> list[Any]:
 
 
 def _agent_train(made: Inputs) -> list[Any]:
-    sizes = ["--preset", "smoke", "--decisions", 600, "--max-steps", 50, "--save-minutes", 0.01]
+    sizes = ["--preset", "smoke", "--steps", 600, "--max-steps", 50, "--save-minutes", 0.01]
     return ["agent", "train", "--env-id", "acvp/Toy-v0", *sizes]
 
 
@@ -108,7 +108,7 @@ VERBS: dict[str, tuple[Callable[[Inputs], list[Any]], str, int]] = {
     ),
     "control": (_control, "--out", 40),
     "explore": (_explore, "--out", 40),
-    "export": (lambda made: ["export", "--run", made.run], "--onnx", 16),
+    "export": (lambda made: ["export", "--predictor", made.run], "--onnx", 16),
     "train": (_train, "--run", 400),
     "agent train": (_agent_train, "--run", 200),
 }  # fmt: skip

@@ -43,14 +43,14 @@ RETIRED = {
     "cast": (r"(?-i:\bCast\b)|\bthe cast\b", "model pool"),
     "place": (r"(?<!\bin)_places?\b|\bplaces?_|(?-i:\bPlace\b)", "window start"),
     "possible": (r"_(im)?possible\b|\b(im)?possible_", "palette mask"),
-    "flashing": (r"recolor|recolour|\bflash", "palette cycling"),
+    "flashing": (r"\brecolou?r|_recolou?r|\bflash", "palette cycling"),
     "round edges": (r"\bround[ _-]edges?", "circular padding"),
     "same luck": (r"\bluck\b", "shared noise"),
     "options loss": (r"options[ _]loss|\.(ways|likely|alone)\b|\b(ways|likely|alone)=", "copy mixture likelihood"),
     "rarity": (r"\brarity|rarity_|\brare[ _-]share|look_for_rare|eventful|\bemphasis", "sampling priority"),
     "still": (r"\.still\b|\bstill=|\bunusual[ _]cells?", "background subsampling"),
     "exchange": (r"\bintake|\boutlet|\bexchang", "importer, exporter, formats"),
-    "blob": (r"\bblobs?\b", "Caffe mean"),
+    "blob": (r"\bblobs?\b(?!/)", "Caffe mean"),
     "rehearsal": (r"\brehears", "estimate"),
     "guard": (r"(\b|_)guards?\b", "finite check, origin check"),
     "engine": (r"(\b|_)engines?\b", "devices"),
@@ -69,7 +69,7 @@ RETIRED = {
     "studio": (r"studio", "media"),
     "film": (r"\bfilm(s|ed|ing)?\b(?![ -]strip)", "clip"),
     "scenes": (r"\bscenes?\b", "samples"),
-    "halves": (r"\bhalves\b", "factor split"),
+    "halves": (r"\b(the|two|both) halves\b|_halves|halves_", "factor split"),
     "stage": (r"\bopen_stage|(?-i:class Stage\b)|\bplay\.stage\b", "context"),
     "timeline": (r"timeline", "rewind buffer"),
     "meters": (r"\bmeters\b", "live metrics"),
@@ -83,7 +83,7 @@ RETIRED = {
     "life_ends": (r"life_ends", "episodic life"),
     "British spelling": (
         r"colour|\bgrey|behaviour|favour|neighbour|\bcentre|artefact|licence|judgement|\blearnt\b|modell(ed|ing)"
-        r"|labell(ed|ing)|cancelled|travell(ed|ing)|catalogue|analyse"
+        r"|labell(ed|ing)|cancelled|travell(ed|ing)|catalogue|analys(e|ed|er|ing)\b"
         r"|(optim|normal|initial|recogn|general|organ|serial|visual|summar|minim|maxim|quant|regular|synchron|\breal|util"
         r"|random|final|emphas|standard|parameter|token)is(e|es|ed|er|ers|ing|ation|ations)(\b|_)",
         "American spelling",

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from acvp.console import err, stages
+from acvp.console import PlainConsole, err, stages
 from acvp.data.collect import CollectConfig
 from acvp.data.collect import collect as record
 from acvp.data.policies import load_policy
@@ -78,7 +76,7 @@ def train(
         **options,
     )
     store = EpisodeStore(config.data)
-    result = fit(config, store, make_config(config, store), Console(quiet=True) if quiet else err)
+    result = fit(config, store, make_config(config, store), PlainConsole(quiet=True) if quiet else err)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
     if result.exit_code:
@@ -110,7 +108,7 @@ def evaluate(
 
     paths = (runs,) if isinstance(runs, str | Path) else runs
     config = EvaluateConfig(
-        runs=tuple(Path(path) for path in paths),
+        predictors=tuple(Path(path) for path in paths),
         data=Path(data),
         out=None if out is None else Path(out),
         horizon=horizon,

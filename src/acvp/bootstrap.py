@@ -31,21 +31,21 @@ class Curve(NamedTuple):
     high: Floats  # (T,)
 
 
-class Tally:
-    """Sums and counts of one measured quantity."""
+class Accumulator:
+    """Sums and counts of one measured quantity, by episode and step."""
 
     def __init__(self, episodes: int, steps: int) -> None:
         self.sums = np.zeros((episodes, steps))
         self.counts = np.zeros((episodes, steps))
 
     def add(self, step: int, episodes: NDArray[np.int64], values: Floats) -> None:
-        """Take in a value for each window of a batch at a step, 0 being the first; NaN is left out."""
-        there = ~np.isnan(values)
-        np.add.at(self.sums[:, step], episodes[there], values[there])
-        np.add.at(self.counts[:, step], episodes[there], 1.0)
+        """Add a value for each window of a batch at a step, 0 being the first; NaN is left out."""
+        known = ~np.isnan(values)
+        np.add.at(self.sums[:, step], episodes[known], values[known])
+        np.add.at(self.counts[:, step], episodes[known], 1.0)
 
-    def merge(self, episodes: NDArray[np.int64], part: Tally) -> None:
-        """Take in what was tallied of some of the episodes, a row each."""
+    def merge(self, episodes: NDArray[np.int64], part: Accumulator) -> None:
+        """Add what another accumulator holds of some of the episodes, a row each."""
         self.sums[episodes] += part.sums
         self.counts[episodes] += part.counts
 
@@ -54,16 +54,16 @@ class Tally:
         return [base64.b64encode(values.tobytes()).decode() for values in (self.sums, self.counts)]
 
     @classmethod
-    def from_plain(cls, plain: Sequence[str], episodes: int, steps: int) -> Tally:
-        """Return the tally that `to_plain` was asked of."""
-        tally = cls(episodes, steps)
-        for values, text in zip((tally.sums, tally.counts), plain, strict=True):
+    def from_plain(cls, plain: Sequence[str], episodes: int, steps: int) -> Accumulator:
+        """Return the accumulator that `to_plain` was called on."""
+        accumulator = cls(episodes, steps)
+        for values, text in zip((accumulator.sums, accumulator.counts), plain, strict=True):
             values[:] = np.frombuffer(base64.b64decode(text)).reshape(episodes, steps)
-        return tally
+        return accumulator
 
-    def of(self, episodes: NDArray[np.int64]) -> Tally:
+    def of(self, episodes: NDArray[np.int64]) -> Accumulator:
         """Return the part that belongs to some of the episodes."""
-        part = Tally(0, 0)
+        part = Accumulator(0, 0)
         part.sums, part.counts = self.sums[episodes], self.counts[episodes]
         return part
 
@@ -76,18 +76,18 @@ class Bootstrap:
         self.weights = drawn.astype(np.float64)  # (R, E): how often each episode was drawn
         self.episodes = episodes
 
-    def curve(self, tally: Tally) -> Curve:
+    def curve(self, accumulator: Accumulator) -> Curve:
         """Return the mean over windows."""
-        return self._curve(*_means(tally.sums, tally.counts, self.weights))
+        return self._curve(*_means(accumulator.sums, accumulator.counts, self.weights))
 
-    def ratio(self, above: Tally, below: Tally) -> Curve:
+    def ratio(self, above: Accumulator, below: Accumulator) -> Curve:
         """Return the ratio of two means."""
-        over, under = (_means(each.sums, each.counts, self.weights) for each in (above, below))
+        over, under = (_means(part.sums, part.counts, self.weights) for part in (above, below))
         return self._curve(_divide(over[0], under[0]), _divide(over[1], under[1]))
 
-    def total(self, tally: Tally) -> Curve:
+    def total(self, accumulator: Accumulator) -> Curve:
         """Return the sum over the steps of the mean over windows, as a curve of one step."""
-        mean, resampled = _means(tally.sums, tally.counts, self.weights)
+        mean, resampled = _means(accumulator.sums, accumulator.counts, self.weights)
         return self._curve(mean.sum(keepdims=True), resampled.sum(1, keepdims=True))
 
     def _curve(self, mean: Floats, resampled: Floats) -> Curve:

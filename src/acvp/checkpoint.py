@@ -5,8 +5,8 @@
       optimizer.safetensors state.json    what else a bit-identical resume needs
       manifest.json                       size and SHA-256 of each file, sealed; without it the folder does not count
 
-A kill at any moment leaves the older checkpoints whole and the new one whole or uncounted. Nothing in here can run
-code when it is loaded.
+After a kill at any time the older checkpoints are whole, and the new one is whole or does not count. Loading a
+checkpoint runs no code from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = re.compile(r"step-(\d{9,})")
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be read as it should; the message names the file and the reason."""
+    """A damaged or missing checkpoint; the message names the file and the reason."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Checkpoint:
     path: Path
     step: int
     score: float
-    """Held-out error it was saved with; infinite where none had been measured."""
+    """Held-out error at that step; infinite if none had been measured."""
     files: dict[str, bytes]
 
 
@@ -69,20 +69,20 @@ def to_tensors(data: bytes, name: str | Path) -> dict[str, Tensor]:
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """Return the optimizer's state as tensors named {parameter}.{name}; rates and groups are not part of it."""
     state = optimizer.state_dict()["state"]
-    return {f"{number}.{name}": tensor for number, moments in state.items() for name, tensor in moments.items()}
+    return {f"{number}.{name}": tensor for number, values in state.items() for name, tensor in values.items()}
 
 
-def restore_optimizer(optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
-    """Put the state of `optimizer_tensors` into a new optimizer of the same network."""
+def restore_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Load what `optimizer_tensors` returned into a new optimizer of the same network."""
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in moments.items():
+    for key, tensor in tensors.items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, score: float = inf) -> Path:
-    """Write a checkpoint, read it back to be sure, and return where it is; a whole one of that step stays."""
+    """Write a checkpoint, read it back to check it, and return its folder; a whole one of that step is kept."""
     path = folder / f"step-{step:09d}"
     with contextlib.suppress(CheckpointError):
         read_checkpoint(path)
@@ -102,28 +102,28 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
 
 
 def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
-    """Read a checkpoint and check every byte of it; no symbolic link may lead out of it, or out of its run."""
+    """Read a checkpoint and check every byte; symbolic links must stay inside it, or inside its run."""
     manifest = _manifest(path, run)
-    files = {name: _checked(path, name, wanted, run) for name, wanted in manifest["files"].items()}
+    files = {name: _checked(path, name, entry, run) for name, entry in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
     return Checkpoint(path, int(manifest["step"]), score, current_files(files))
 
 
 def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest checkpoint that is whole, with a warning for every newer one that is not; None without any."""
-    found = list(_folders(folder))
-    for path in found:
+    """Return the newest whole checkpoint, with a warning for each newer damaged one; None if there are none."""
+    folders = list(_folders(folder))
+    for path in folders:
         try:
             return read_checkpoint(path, folder.parent)
         except CheckpointError as error:
-            warn(f"{error}; going back to the checkpoint before it")
-    if found:
-        raise CheckpointError(f"{folder}: none of {len(found)} checkpoints is whole; start a new run")
+            warn(f"{error}; using the checkpoint before it")
+    if folders:
+        raise CheckpointError(f"{folder}: none of {len(folders)} checkpoints is whole; start a new run")
     return None
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the `keep` newest checkpoints and the best one, and what killed savers left."""
+    """Remove all but the `keep` newest checkpoints and the best one, and unfinished ones."""
     counted = list(_folders(folder))
     scores = {path: _score(path) for path in counted}
     best = min(counted, key=lambda path: scores[path], default=None)
@@ -136,7 +136,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def forget_after(folder: Path, step: int) -> None:
-    """Remove checkpoints of later steps, which turned out to be damaged when a run went back to this one."""
+    """Remove the damaged checkpoints of later steps when a run resumes from this one."""
     for path in list(_folders(folder)):
         if path.name > f"step-{step:09d}":
             _remove(path)
@@ -166,18 +166,18 @@ def _manifest(path: Path, run: Path | None = None) -> dict[str, Any]:
     return manifest
 
 
-def _checked(folder: Path, name: str, wanted: Any, run: Path | None) -> bytes:
+def _checked(folder: Path, name: str, entry: Any, run: Path | None) -> bytes:
     file = folder / name
-    if Path(name).name != name or not isinstance(wanted, dict):
-        raise CheckpointError(f"{file}: the manifest names no plain file")
+    if Path(name).name != name or not isinstance(entry, dict):
+        raise CheckpointError(f"{file}: the manifest does not name a plain file")
     try:
         size = file.stat().st_size
-        if size != wanted.get("size"):
-            raise CheckpointError(f"{file}: {size:,} bytes, the manifest says {wanted.get('size')}")
+        if size != entry.get("size"):
+            raise CheckpointError(f"{file}: {size:,} bytes, the manifest says {entry.get('size')}")
         data = read_file(file, run or folder)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
-    if _hash(data) != wanted.get("sha256"):
+    if _hash(data) != entry.get("sha256"):
         raise CheckpointError(f"{file}: its checksum is not the manifest's: the file is damaged")
     return data
 
@@ -190,7 +190,7 @@ def _score(path: Path) -> float:
 
 
 def _uncount(path: Path) -> None:
-    """Take away the manifest, so that a folder no longer counts."""
+    """Remove the manifest, so that a folder no longer counts."""
     (path / MANIFEST_NAME).unlink(missing_ok=True)
     sync_folder(path)
 

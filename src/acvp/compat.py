@@ -11,31 +11,76 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 FIELDS = {
+    "by_place": "palette_mask",
     "centred": "centered",
+    "decisions": "steps",
+    "depth": "horizon",
+    "depths": "horizons",
     "licence": "license",
+    "map_decisions": "map_steps",
+    "max_decisions": "max_steps",
     "optimiser": "optimizer",
+    "outcome_heads": "predict_rewards",
+    "outcome_weight": "reward_weight",
+    "plays": "episodes",
     "quantised": "quantized",
-    "recolours": "recolors",
+    "recolours": "palette_cycle",
+    "round_edges": "circular_padding",
+    "spoiled": "input_corruption",
+    "still": "background_subsampling",
 }
 """Keys of JSON files."""
+NEGATED = {"feed_back": "teacher_forcing"}
+"""Keys of truth values that now mean the opposite."""
+RESULT_FIELDS = FIELDS | {
+    "end": "termination",
+    "ends": "terminates",
+    "films": "clips",
+    "goes on": "continues",
+    "moments": "states",
+}
+"""Keys of evaluation.json, counterfactual.json and analysis.json."""
 RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
+DQN_FIELDS = {
+    "decisions_per_update": "steps_per_update",
+    "evaluate_plays": "evaluate_episodes",
+    "life_ends": "episodic_life",
+}
+"""Fields of a DQN config."""
 FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 """Files of a checkpoint."""
-TENSORS = {"normaliser.": "normalizer."}
-"""First parts of the names of tensors."""
+TENSORS = {
+    "decisions": "steps",
+    "end": "termination",
+    "normaliser": "normalizer",
+    "possible": "palette_mask",
+    "torso": "features",
+}
+"""Parts, between dots, of the names of tensors."""
 
 
-def current_fields(values: Any) -> Any:
-    """Return what JSON holds, with today's keys at every depth."""
+def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:
+    """Return what JSON holds, with today's keys at every level."""
     if isinstance(values, dict):
-        return {FIELDS.get(name, name): current_fields(value) for name, value in values.items()}
-    return [current_fields(value) for value in values] if isinstance(values, list) else values
+        return dict(_current_field(name, value, fields) for name, value in values.items())
+    return [current_fields(value, fields) for value in values] if isinstance(values, list) else values
+
+
+def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[str, Any]:
+    if name in NEGATED:
+        return NEGATED[name], not value
+    return fields.get(name, name), current_fields(value, fields)
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return what a run's config.json or state.json holds, with today's keys."""
-    return {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    values = {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}
+    return values | ({"dqn": _current_dqn(values["dqn"])} if isinstance(values.get("dqn"), dict) else {})
+
+
+def _current_dqn(config: dict[str, Any]) -> dict[str, Any]:
+    return {DQN_FIELDS.get(name, name): value for name, value in config.items()}
 
 
 def current_training(config: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +100,4 @@ def current_tensors(tensors: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _current_tensor(name: str) -> str:
-    for old, new in TENSORS.items():
-        if name.startswith(old):
-            return new + name.removeprefix(old)
-    return name
+    return ".".join(TENSORS.get(part, part) for part in name.split("."))

@@ -1,6 +1,6 @@
-"""What is shown on a terminal: progress on stderr (a bar, or a line every half minute where it is piped), and tables.
+"""Printing, tables and progress: a bar if stderr is a terminal, else a line every 30 seconds.
 
-What is printed is what was given: a path, a run or an action may have any name, and none of them is markup.
+Text is printed as given: names of paths, runs and actions may contain anything, and none of it is markup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Stage = Callable[[str], Progress]
 
 
 def visible(text: str) -> str:
-    """Return a text with everything that would steer a terminal written out, such as \\x1b, \\n and \\u202e."""
+    """Return a text with control characters written out, such as \\x1b, \\n and \\u202e."""
     if text.isprintable():
         return text
     return "".join(
@@ -40,23 +40,23 @@ class PlainConsole(Console):
         super().__init__(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Turn a string into what is shown; rich passes every string through here, cells and titles too."""
+        """Render a string; rich passes every string through here, cells and titles too."""
         return super().render_str(visible(text), **(options | {"markup": False, "emoji": False}))
 
 
 class PlainColumn(TextColumn):
-    """A column of a progress bar, with the names in it as they are."""
+    """A column of a progress bar that prints names as they are."""
 
     def __init__(self, text_format: str) -> None:
         super().__init__(text_format, markup=False)
 
     def render(self, task: Any) -> Text:
-        """Turn the state of a task into what is shown."""
+        """Render the state of a task."""
         return Text(visible(self.text_format.format(task=task)), style=self.style, justify=self.justify)
 
 
 LINE_SECONDS = 30.0
-"""Between lines of progress where stderr is no terminal."""
+"""Seconds between lines of progress if stderr is not a terminal."""
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
@@ -64,50 +64,50 @@ err = PlainConsole(stderr=True)
 
 @contextmanager
 def counting(what: str, units: str = "episodes") -> Iterator[Progress]:
-    """A bar that counts what is done."""
+    """Yield a function (done, total) that moves a progress bar."""
     with progress_bar(units) as bar:
         task = bar.add_task(what, total=None)
-        yield told(what, units, lambda done, total: bar.update(task, completed=done, total=total))
+        yield progress_reporter(what, units, lambda done, total: bar.update(task, completed=done, total=total))
 
 
 @contextmanager
 def stages() -> Iterator[Stage]:
-    """One bar that goes through named stages."""
+    """Yield a function that begins a named stage of one progress bar and returns the stage's (done, total) function."""
     with progress_bar("") as bar:
         task = bar.add_task("starting", total=None)
 
-        lines = Lines()
+        lines = ProgressLines()
 
         def begin(name: str) -> Progress:
             bar.reset(task, description=name, total=None)
-            return told(name, "", lambda done, total: bar.update(task, completed=done, total=total), lines)
+            return progress_reporter(name, "", lambda done, total: bar.update(task, completed=done, total=total), lines)
 
         yield begin
 
 
-class Lines:
-    """Where stderr is no terminal: a line every half minute, however short the stages are that follow each other."""
+class ProgressLines:
+    """Prints at most one line every 30 seconds, across stages."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     def write(self, what: str, done: int, total: int, units: str) -> None:
-        """Write a line if it is time for one."""
+        """Print a line if the last one is 30 seconds old."""
         if time.monotonic() - self._last >= LINE_SECONDS:
             self._last = time.monotonic()
             err.print(f"{what}: {done:,} of {total:,} {units}".rstrip())
 
 
-def told(what: str, units: str, show: Progress, lines: Lines | None = None) -> Progress:
-    """The bar's own function where stderr is a terminal; else one that writes lines."""
+def progress_reporter(what: str, units: str, show: Progress, lines: ProgressLines | None = None) -> Progress:
+    """Return `show`, which moves a bar, if stderr is a terminal; else a function that prints lines."""
     if err.is_terminal:
         return show
-    written = lines or Lines()
+    written = lines or ProgressLines()
     return lambda done, total: written.write(what, done, total, units)
 
 
 def progress_bar(text: str) -> ProgressBar:
-    """A progress bar on stderr, where that is a terminal; stdout stays clean for pipes."""
+    """Return a progress bar on stderr, hidden if that is not a terminal; stdout stays clean for pipes."""
     columns = (PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), PlainColumn(text))
     return ProgressBar(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal)
 

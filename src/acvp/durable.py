@@ -1,12 +1,10 @@
-"""The one place that writes files meant to last: atomic, synced, one writer per folder.
+"""Files that survive kills and power losses: atomic synced writes, one writer per folder, and checked reads.
 
-A file is written under a temporary name in its own folder, synced, renamed over the old one, and the folder is synced.
-Whatever happens in between, a reader finds the old file or the new one, whole.
+A file is written under a temporary name in its own folder and synced; then it replaces the old file, and the folder is
+synced. Whatever happens in between, a reader finds the old file or the new one, whole.
 
-The one place that opens files to read: regular files, inside the folder that the user named.
-
-A named pipe or a device would block or never end. A file name in a JSON file, or a symbolic link in a folder that
-somebody else made, may lead to any file of the reader's.
+Only regular files inside the folder that the user named are read. A named pipe or a device would block or never end. A
+file name in a JSON file, or a symbolic link in a downloaded folder, could lead to any file of the reader's.
 """
 
 from __future__ import annotations
@@ -30,23 +28,23 @@ from filelock import BaseFileLock, FileLock, Timeout
 from acvp.errors import UserError
 
 SPARE_BYTES = 16 * 1024 * 1024
-"""Kept free on the disk beyond what a write needs, so that logs and other programs go on working."""
+"""Kept free on the disk beyond what a write needs, so that logs and other programs keep working."""
 
 LOCK_NAME = ".lock"
 HOLDER_NAME = ".writer.json"
 TEMPORARY_SUFFIX = ".tmp"
 TAIL_BYTES = 64 * 1024
-"""Of a file of lines, what is read to see whether its last line is whole."""
+"""Bytes read at the end of a file of lines to see whether its last line is whole."""
 HOLDER_SECONDS = 1.0
-"""How long a refused writer waits for the name of who holds the folder."""
+"""How long a refused writer waits for the name of the process that holds the folder."""
 
 
 class DiskError(UserError):
-    """A write that the disk did not take; what was there before is untouched."""
+    """A write that failed; the old file is untouched."""
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Put data at path so that a crash at any moment leaves the old file or the new one, never a mixture."""
+    """Write a file so that a crash at any time leaves the old file or the new one, never a mixture."""
     check_space(path, len(data))
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
@@ -60,32 +58,30 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents where they are not there yet, so that a power loss does not take them away."""
+    """Make a folder and its missing parents so that they survive a power loss."""
     try:
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         there = missing[-1].parent if missing else path
-        with contextlib.suppress(OSError):  # a killed process may just have made it, but its parent may not be ours
+        with contextlib.suppress(OSError):  # a killed process may have made it unsynced; its parent may be unreadable
             sync_folder(there.parent)
         for folder in reversed(missing):
             folder.mkdir(exist_ok=True)
             sync_folder(folder.parent)
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise DiskError(
-            f"{path}: this folder cannot be made ({error.strerror or error}); choose another one"
-        ) from error
+        raise DiskError(f"{path}: this folder cannot be made ({error.strerror or error}); choose another") from error
 
 
 def refuse_full(folder: Path) -> None:
-    """Refuse a folder to write into in which there is something already."""
+    """Raise UserError unless a folder is missing or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already and not empty; choose another")
+        raise UserError(f"{folder} exists already and is not empty; choose another")
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a file and sync it; if the disk refuses, the file is cut back to what it was.
+    """Append one line to a file and sync it; if that fails, the file is truncated to its old length.
 
-    An unfinished last line, which a kill or a power loss has left, is removed first.
+    An unfinished last line, left by a kill or a power loss, is removed first.
     """
     data = line.encode() + b"\n"
     check_space(path, len(data))
@@ -99,19 +95,19 @@ def append_line(path: Path, line: str) -> None:
 
 
 def finished_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file that `append_line` makes; a last one that a kill or power loss cut does not count."""
+    """Return the lines that `append_line` wrote, without a last line that a kill or power loss left unfinished."""
     return whole_lines(read_file(path, path.parent)).split(b"\n")[:-1] if path.exists() else []
 
 
 def whole_lines(data: bytes) -> bytes:
-    """Return a text without its last line where that was never finished."""
+    """Return a text without its last line if that is unfinished."""
     whole = data[: data.rfind(b"\n") + 1]
     last = whole.rfind(b"\n", 0, -1) + 1
     return whole[:last] if b"\0" in whole[last:] else whole  # zeros: a power loss kept the size, not all of the bytes
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new names in a folder survive a power cut (where the system can sync folders)."""
+    """Make renames and new files in a folder survive a power loss (if the system can sync folders)."""
     if os.name == "nt":  # pragma: no cover - Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -122,7 +118,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_space(path: Path, needed: int) -> None:
-    """Refuse early when the disk cannot take `needed` bytes more."""
+    """Raise DiskError if the disk has no room for `needed` more bytes."""
     try:
         free = shutil.disk_usage(path.parent).free
     except OSError as error:
@@ -136,14 +132,14 @@ def check_space(path: Path, needed: int) -> None:
 
 @contextlib.contextmanager
 def exclusive_writer(folder: Path) -> Iterator[None]:
-    """Hold a folder for writing; a second writer is refused and told who holds it.
+    """Lock a folder for writing; a second writer gets an error that names the first.
 
-    The lock dies with its process, so kill -9 leaves none behind.
+    The lock ends with its process, so kill -9 leaves none behind.
     """
     lock = _acquire(folder)
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        with contextlib.suppress(OSError):  # without it a second writer is refused as well, only less politely
+        with contextlib.suppress(OSError):  # only the message to a second writer needs it
             (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
             (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
         _remove_temporaries(folder)
@@ -155,9 +151,9 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A hidden folder to write into that gets the name `out` when all is written, and vanishes when something fails.
+    """Yield a hidden folder to write into; it is renamed to `out` when all is written, and removed if something fails.
 
-    It lies in `.NAME.partial`, which only one process at a time may hold; what a killed one left there is removed.
+    It lies in `.NAME.partial`, which one process at a time can lock; what a killed process left there is removed.
     """
     out = out.resolve()
     refuse_full(out)
@@ -181,18 +177,18 @@ def new_folder(out: Path) -> Iterator[Path]:
             sync_folder(out.parent)
         except OSError as error:
             reason = error.strerror or error
-            raise UserError(f"{out}: could not be written ({reason}); nothing of it is left") from error
+            raise UserError(f"{out}: could not be written ({reason}); everything written was removed") from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
 def seal(body: dict[str, Any]) -> bytes:
-    """JSON text of body with its own SHA-256 inside, so that a flipped bit anywhere in it shows."""
+    """Return JSON that contains its own SHA-256, so that any flipped bit is detected."""
     return json.dumps(body | {"sha256": _digest(body)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The body of a sealed JSON text; ValueError says what is wrong with it."""
+    """Return the body of sealed JSON; ValueError if it is damaged."""
     try:
         sealed = json.loads(data.decode())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -244,7 +240,7 @@ def _append_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Sync a folder with everything in it, whoever wrote it."""
+    """Sync a folder and everything in it."""
     for path in folder.rglob("*"):
         if not path.is_dir():
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -277,7 +273,7 @@ def _disk_error(path: Path, needed: int, error: OSError) -> DiskError:
 
 
 def _acquire(folder: Path) -> BaseFileLock:
-    """The lock of a folder; tries again for a moment while its holder has not told its name yet, or is just leaving."""
+    """Lock a folder; tries for a second while its holder has not written its name yet, or is about to finish."""
     if (folder / LOCK_NAME).is_symlink():
         raise DiskError(f"{folder / LOCK_NAME}: a symbolic link, which leads the writer elsewhere; remove it")
     lock, deadline = FileLock(folder / LOCK_NAME, timeout=0), time.monotonic() + HOLDER_SECONDS
@@ -296,11 +292,11 @@ def _acquire(folder: Path) -> BaseFileLock:
 
 
 def _holder(folder: Path) -> str | None:
-    """Who holds a folder, in words; None where nobody alive says so."""
+    """Return a description of the process that holds a folder; None if no live process does."""
     try:
         holder = json.loads(read_file(folder / HOLDER_NAME, folder))
         if holder["host"] == socket.gethostname() and not _is_alive(holder["pid"]):
-            return None  # killed: the one who has the lock now is about to put its own name there
+            return None  # killed: the process that has the lock now is about to write its own name
         return f"process {holder['pid']} on {holder['host']} ({holder['command']}, since {holder['since']})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
@@ -319,9 +315,9 @@ def _is_alive(pid: int) -> bool:
 
 
 def _remove_temporaries(folder: Path) -> None:
-    """Clear what killed writers left: only the holder of the lock may, and it holds it now."""
+    """Remove what killed writers left; only the holder of the lock may call this."""
     for leftover in folder.rglob(f".*{TEMPORARY_SUFFIX}"):
-        with contextlib.suppress(OSError):  # nobody reads it, and it may be a folder that is not ours
+        with contextlib.suppress(OSError):  # it is never read, and may be a folder of another program
             leftover.unlink()
 
 
@@ -335,13 +331,13 @@ KINDS = {
 
 
 def check_file(file: Path, within: Path | None = None) -> None:
-    """Raise OSError unless this is a regular file that lies in `within`, all symbolic links followed.
+    """Raise OSError unless this is a regular file inside `within`, after following symbolic links.
 
-    `within` None: the user named the file itself.
+    `within` None: anywhere, because the user named the file.
     """
     try:
         if within is not None and not file.resolve().is_relative_to(within.resolve()):
-            raise OSError(errno.EPERM, f"it lies outside {within}, which no name or symbolic link in there may lead to")
+            raise OSError(errno.EPERM, f"it lies outside {within}; names and symbolic links must stay inside")
         kind = stat.S_IFMT(file.stat().st_mode)
     except (ValueError, RuntimeError) as error:  # a zero byte in the name; links that go round in circles
         raise OSError(errno.EINVAL, str(error)) from error

@@ -1,4 +1,4 @@
-"""The one exception for mistakes a user can fix: the command line prints it as one line and exits with code 2."""
+"""UserError, for mistakes that a user can fix: the command line prints it as one line and exits with code 2."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def user_code(what: str) -> Iterator[None]:
         yield
     except (UserError, KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # SystemExit too: a user's env does not end acvp
+    except BaseException as error:  # SystemExit too: an env must not end acvp
         raise UserError(f"{what} raised {describe(error)} ({_where(error)})") from error
 
 
 def describe(error: BaseException) -> str:
-    """Return the kind and the text of an error in one line."""
+    """Return the type and the text of an error in one line."""
     try:
         text = one_line(str(error))
-    except Exception:  # a text that cannot be made
+    except Exception:  # its __str__ fails
         text = ""
     text = text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -38,8 +38,8 @@ def describe(error: BaseException) -> str:
 
 def _where(error: BaseException) -> str:
     """Return the file and the line that raised an error."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(place.filename).name}, line {place.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
 
 
 def one_line(text: str) -> str:

@@ -1,8 +1,7 @@
-"""How every command ends: one line on stderr and a documented exit code, whatever happened.
+"""How commands exit: one line on stderr and a documented exit code, whatever happened; SIGINT and SIGTERM.
 
-Light on purpose: it is imported before anything that takes time, so that ctrl-C is handled from the first line on.
-
-A command that is asked to stop: SIGINT and SIGTERM as a request that a loop looks at, or as an exception.
+A signal is a request that a loop looks at, or an exception. This module is imported before anything that takes time, so
+that ctrl-C is handled from the start; it imports little itself.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from acvp import __version__
 from acvp.errors import UserError, describe, one_line
 
 RETRY_SECONDS = 0.05
-"""Until a signal that came while a module was being imported is looked at again."""
+"""Seconds until a signal that came during an import is handled again."""
 PATIENCE_SECONDS = 30.0
-"""For which an import may put off a signal; a second signal is never put off."""
+"""Seconds for which an import may delay a signal; a second signal is never delayed."""
 
 
 class StoppedError(Exception):
-    """The run was asked to stop, and has saved."""
+    """The run was asked to stop, and has saved its state."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -55,7 +54,7 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Turn SIGTERM and ctrl-C into a request that the training loop looks at after each step."""
+    """Turn SIGTERM and ctrl-C into a request that a training loop looks at after each step."""
     request = StopRequest()
     before = {number: signal.signal(number, request) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -70,7 +69,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def stop_line(number: int) -> str:
-    """Return what a command says that was stopped by a signal."""
+    """Return the message of a command that was stopped by a signal."""
     by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
     return f"stopped{by}; run the same command again"
 
@@ -78,9 +77,9 @@ def stop_line(number: int) -> str:
 class SignalHandler:
     """Handles SIGINT and SIGTERM of a process from its first line to its last, so that neither prints a traceback.
 
-    While acvp itself is imported, nothing is open yet and the process ends at once. Later the signal is an exception,
-    so that files, locks and workers are closed. An exception within an import can be lost or turned into another one,
-    so it waits for the import's end; one that Python has to drop (in a destructor, say) is raised again.
+    While acvp itself is imported, nothing is open yet and the process exits at once. Later the signal is an exception,
+    so that files, locks and workers are closed. An exception during an import can be lost or replaced by another one,
+    so it waits for the import's end. One that Python has to drop, for example in a destructor, is raised again.
     """
 
     def __init__(self) -> None:
@@ -90,7 +89,7 @@ class SignalHandler:
         self.ending = False
         """The command is over: signals no longer interrupt."""
         self.exit_code: int | None = None
-        self._put_off_until = 0.0
+        self._delayed_until = 0.0
 
     def install(self) -> None:
         """Handle the signals of this process; ones that are ignored (of a background job) stay ignored."""
@@ -114,13 +113,13 @@ class SignalHandler:
         if self.number:
             self._interrupt()
         self.number = number
-        self._put_off_until = time.monotonic() + PATIENCE_SECONDS
+        self._delayed_until = time.monotonic() + PATIENCE_SECONDS
         self._retry(number, frame)
 
     def _retry(self, number: int, frame: FrameType | None) -> None:
         if self.ending or not self.number:
             return
-        if _importing(frame) and time.monotonic() < self._put_off_until and hasattr(signal, "setitimer"):
+        if _importing(frame) and time.monotonic() < self._delayed_until and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
         else:
             self._interrupt()
@@ -137,7 +136,7 @@ class SignalHandler:
             signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
 
     def _ignore(self) -> None:
-        """Let the interpreter's own end be undisturbed: it resets Python's handlers, and the exit code is decided."""
+        """Ignore signals while the interpreter shuts down: the exit code is decided."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
@@ -163,7 +162,7 @@ PLAIN = str.maketrans(
     | dict.fromkeys("│┃║", "|")
     | dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼", "+")
 )
-"""Spellings for an output that cannot print the character."""
+"""Replacements for an output that cannot print the character."""
 
 MEMORY_SIGNS = (
     "allocate memory",
@@ -173,13 +172,13 @@ MEMORY_SIGNS = (
     "can't start new thread",
     "failed to map segment",
 )
-"""Parts of the messages with which libraries report a lack of memory in other ways than MemoryError."""
+"""Parts of messages with which libraries report a lack of memory without MemoryError."""
 
 handler = SignalHandler()
 
 
 class Output(io.TextIOWrapper):
-    """Standard output that replaces what its encoding cannot print, and whose errors name it as a file's errors do."""
+    """Standard output that replaces what its encoding cannot print, and names itself in errors."""
 
     def write(self, text: str) -> int:
         """Write text."""
@@ -187,7 +186,7 @@ class Output(io.TextIOWrapper):
             return super().write(text)
 
     def flush(self) -> None:
-        """Hand over what is written."""
+        """Flush what is written."""
         with self._named():
             super().flush()
 
@@ -201,7 +200,7 @@ class Output(io.TextIOWrapper):
 
 
 def start() -> None:
-    """Prepare this process: handle its signals, and make its output fit for whatever is printed."""
+    """Prepare this process: handle its signals, and let its output print any text."""
     handler.install()
     codecs.register_error("acvp", _respell)
     for name in ("stdout", "stderr"):
@@ -218,7 +217,7 @@ def start() -> None:
 
 
 def run_process(command: Callable[[], int]) -> int:
-    """Run the command line that this process is for, as `run` does, with its signals and its output."""
+    """Run the command of this process as `run` does, after preparing its signals and output."""
     start()
     handler.exit_code = code = run(command)
     return code
@@ -229,7 +228,7 @@ def run(command: Callable[[], int]) -> int:
     try:
         code = _run_and_flush(command)
         handler.ending = True
-    except SystemExit:  # the parser's, after its help or its complaint
+    except SystemExit:  # of the parser, after its help or its error
         handler.ending = True
         raise
     except BaseException as error:
@@ -242,7 +241,7 @@ def _run_and_flush(command: Callable[[], int]) -> int:
     try:
         code = command()
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # rich's answer to a reader that has gone
+        if isinstance(error.__context__, BrokenPipeError):  # rich exits when the reader has gone
             raise error.__context__ from None
         _flush()
         raise
@@ -256,23 +255,23 @@ def _flush() -> None:
 
 
 def _end(error: BaseException) -> int:
-    """Say in one line why a command ended; returns the exit code."""
+    """Print one line about why a command ended, and return the exit code."""
     _drop_output()
     if os.environ.get("ACVP_DEBUG"):
         traceback.print_exception(error)
     if handler.number or isinstance(error, KeyboardInterrupt):
         number = handler.number or SIGINT
-        say(stop_line(number))
+        print_error(stop_line(number))
         return 128 + number
     if isinstance(error, BrokenPipeError):
-        return EXIT_CLOSED_PIPE  # without a word, as every command ends whose reader has gone
+        return EXIT_CLOSED_PIPE  # silently, as is usual when the reader has gone
     message = _reason(error)
-    say(message or _report_bug(error))
+    print_error(message or _report_bug(error))
     return EXIT_USER_ERROR if message else EXIT_BUG
 
 
 def _drop_output() -> None:
-    """If stdout cannot be written, let what is left of it go nowhere, or Python would complain at its end."""
+    """If stdout cannot be written, discard the rest, or Python would print an error when it exits."""
     try:
         _flush()
     except OSError:
@@ -280,7 +279,7 @@ def _drop_output() -> None:
 
 
 def _reason(error: BaseException) -> str | None:
-    """Return what a user should know about an error; None: it is a bug."""
+    """Return the message for a user about an error; None: it is a bug."""
     if isinstance(error, UserError):
         return str(error)
     lack = _lack_of_memory(error)
@@ -295,7 +294,7 @@ def _reason(error: BaseException) -> str | None:
 
 
 def _lack_of_memory(error: BaseException | None) -> BaseException | None:
-    """Return the error, of those that led to this one, that is a lack of memory."""
+    """Return the lack of memory among the causes of an error; None: there is none."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
             return error
@@ -317,7 +316,7 @@ def _failed_silently(error: BaseException) -> bool:
 
 
 def _report_bug(error: BaseException) -> str:
-    """Keep the traceback for whoever fixes acvp; returns what to say."""
+    """Write the traceback to a file and return the message about it."""
     about = f"acvp {__version__}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv}\n"
     try:
         number, file = tempfile.mkstemp(prefix="acvp-bug-", suffix=".txt")
@@ -329,8 +328,8 @@ def _report_bug(error: BaseException) -> str:
     return f"unexpected {describe(error)}; this is a bug in acvp: {where}"
 
 
-def say(text: str) -> None:
-    """Print one line on stderr, if it can be."""
+def print_error(text: str) -> None:
+    """Print one line on stderr, if possible."""
     try:
         sys.stderr.write(f"acvp: {one_line(text)}\n")
         sys.stderr.flush()
@@ -340,7 +339,7 @@ def say(text: str) -> None:
 
 
 def _respell(error: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding lacks: by a spelling that everything can print, else by a question mark."""
+    """Replace characters that an encoding lacks by ASCII, or by a question mark."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     plain = error.object[error.start : error.end].translate(PLAIN)

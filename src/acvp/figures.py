@@ -139,14 +139,14 @@ def enlarge(picture: Picture, scale: int) -> Picture:
     return picture.repeat(scale, 0).repeat(scale, 1)
 
 
-def even_scale(height: int, wanted: int) -> int:
-    """Return the even number that enlarges a picture to about the wanted height, at least 2."""
-    return max(2, 2 * round(wanted / height / 2))
+def even_scale(height: int, target: int) -> int:
+    """Return the even number that enlarges a picture to about the target height, at least 2."""
+    return max(2, 2 * round(target / height / 2))
 
 
-def difference(one: Picture, other: Picture) -> Picture:
+def difference(first: Picture, second: Picture) -> Picture:
     """Return the doubled absolute difference of two pictures, clamped to 255."""
-    apart: Picture = np.minimum(2 * np.abs(one.astype(np.int16) - other), 255).astype(np.uint8)
+    apart: Picture = np.minimum(2 * np.abs(first.astype(np.int16) - second), 255).astype(np.uint8)
     return apart
 
 

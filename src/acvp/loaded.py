@@ -19,7 +19,7 @@ from torch import Tensor
 
 from acvp import __version__
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View, get_view
+from acvp.data.views import View
 from acvp.errors import UserError
 from acvp.models import (
     CopyLastFrame,
@@ -29,7 +29,11 @@ from acvp.models import (
     Predictor,
     fingerprint,
     imagine,
+    pick_device,
+    require_fit,
+    view_of,
 )
+from acvp.models.fit import frame_size
 from acvp.models.pixels import to_pixels
 
 COPY_LAST, MEAN_FRAME = "copy-last-frame", "mean-frame"
@@ -70,19 +74,14 @@ class LoadedModel:
 
 def as_model(path: Path, predictor: Predictor, device: str) -> LoadedModel:
     """Return a predictor under the name of the folder that it was loaded from, on a device."""
-    if predictor.about is None:
-        raise UserError(f"{path}: this predictor does not say of what game and view it is; train it with acvp train")
+    view = view_of(predictor, str(path))
+    return LoadedModel(name=model_name(path), predictor=predictor.to(pick_device(device)), view=view)
+
+
+def model_name(path: Path) -> str:
+    """Return the name of the model in a folder: the folder's, or its run's."""
     resolved = path.resolve()
-    name = resolved.parent.name if resolved.name == "predictor" else resolved.name
-    return LoadedModel(name=name, predictor=predictor.to(pick_device(device)), view=get_view(predictor.about.view))
-
-
-def pick_device(name: str) -> torch.device:
-    """Return a device by its name; auto takes the fastest there is."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name != "auto" and not there[name]:
-        raise UserError(f"--device {name}: this machine has none; use --device auto")
-    return torch.device(name if name != "auto" else next(each for each in ("cuda", "mps", "cpu") if there[each]))
+    return resolved.parent.name if resolved.name == "predictor" else resolved.name
 
 
 def baselines(like: LoadedModel) -> list[LoadedModel]:
@@ -109,39 +108,20 @@ def check_alike(models: Sequence[LoadedModel], store: EpisodeStore) -> None:
     first = models[0]
     for other in models[1:]:
         _refuse_other_size(first, other)
-    height, width, channels = first.view.shape(store.info.frame_shape)
-    if tuple(first.predictor.config.frame) != (height, width, channels):
-        raise UserError(
-            f"{first.name} predicts frames {_size(first)}, {store.path} gives {height}×{width}×{channels} in view "
-            f"{first.view.name}: choose another --data"
-        )
     for model in models:
-        _refuse_other_game(model, store)
+        require_fit(
+            model.name, model.predictor, store.info, view=model.view, source=str(store.path),
+            cure="choose another --data",
+        )  # fmt: skip
     names = [model.name for model in models]
     if len(set(names)) < len(names):
-        raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
+        raise UserError(f"--predictors: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 def _refuse_other_size(first: LoadedModel, other: LoadedModel) -> None:
-    if first.view.name != other.view.name or first.predictor.config.frame != other.predictor.config.frame:
+    one, two = (frame_size(model.predictor.config.frame) for model in (first, other))
+    if first.view.name != other.view.name or one != two:
         raise UserError(
-            f"{first.name} predicts frames {_size(first)} ({first.view.name}), {other.name} {_size(other)} "
-            f"({other.view.name}): runs of different sizes cannot be compared; evaluate them one by one"
+            f"{first.name} predicts frames {one} ({first.view.name}), {other.name} {two} ({other.view.name}): "
+            "runs of different sizes cannot be compared; evaluate them one by one"
         )
-
-
-def _refuse_other_game(model: LoadedModel, store: EpisodeStore) -> None:
-    about, info = model.predictor.about, store.info
-    if about is not None and about.env_id != info.env_id:
-        raise UserError(
-            f"{model.name} predicts {about.env_id}, {store.path} holds {info.env_id}: runs and data must be of one game"
-        )
-    if model.predictor.actions != store.action_count:
-        raise UserError(
-            f"{model.name} knows {model.predictor.actions} actions, {store.path} has {store.action_count} "
-            f"({', '.join(info.action_meanings)}): runs and data must be of one game"
-        )
-
-
-def _size(model: LoadedModel) -> str:
-    return "×".join(str(side) for side in model.predictor.config.frame)

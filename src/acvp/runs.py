@@ -1,16 +1,14 @@
-"""A run folder: everything about one training in one place.
+"""Run folders, result files with provenance, and the cache of finished parts of a long measurement.
 
-config.json       what was asked for, sealed with its own checksum
+A run folder has everything about one training:
+
+config.json       the configuration; contains its own checksum
 starts.jsonl      a line per start: time, command line, commit, versions, machine
 metrics.jsonl     a line per report: losses, errors, speed
 checkpoints/      see checkpoint.py
-tensorboard/      the same for TensorBoard
+tensorboard/      the metrics for TensorBoard
 predictor/        the finished predictor
-plots/ videos/    what evaluation makes of it
-
-Finished parts of a long measurement, one line each, so that the same command continues after a stop or a kill.
-
-Results as a JSON file that tells where they come from.
+plots/ videos/    results of its evaluation
 """
 
 from __future__ import annotations
@@ -49,7 +47,9 @@ CONFIG_NAME = "config.json"
 STARTS_NAME = "starts.jsonl"
 PLOTS_NAME = "plots"
 METRICS_NAME = "metrics.jsonl"
-LIBRARIES = ("torch", "lightning-fabric", "numpy", "safetensors", "gymnasium", "ale-py", "stable-baselines3")
+LIBRARIES = (
+    "torch", "lightning-fabric", "numpy", "safetensors", "numcodecs", "gymnasium", "ale-py", "stable-baselines3"
+)  # fmt: skip
 
 
 def default_path(env_id: str, model: str, seed: int) -> Path:
@@ -78,12 +78,12 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether a run has been started here."""
+        """Whether a run was started in this folder."""
         return (self.path / CONFIG_NAME).exists()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the folder, making it where needed; a second writer is refused."""
+        """Make the folder if it is missing, and lock it; a second writer gets an error."""
         self._refuse_foreign_folder()
         for folder in (self.checkpoints, self.path / "plots", self.path / "videos"):
             make_folder(folder)
@@ -91,7 +91,7 @@ class RunFolder:
             yield
 
     def read_config(self) -> dict[str, Any]:
-        """Return what the run was started with."""
+        """Return the configuration of the run."""
         file = self.path / CONFIG_NAME
         try:
             config: dict[str, Any] = current_run(unseal(read_file(file, self.path)))
@@ -102,11 +102,11 @@ class RunFolder:
         return config
 
     def write_config(self, config: dict[str, Any]) -> None:
-        """Put down what the run is started with."""
+        """Write the configuration of the run."""
         write_atomic(self.path / CONFIG_NAME, seal(config))
 
     def note_start(self) -> None:
-        """Add a line about this start: when, with what command, code and machine."""
+        """Add a line about this start: time, command, code and machine."""
         append_line(self.path / STARTS_NAME, json.dumps(provenance()))
 
     def add_metrics(self, values: dict[str, Any]) -> None:
@@ -114,18 +114,18 @@ class RunFolder:
         append_line(self.path / METRICS_NAME, json.dumps(values))
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return all lines of metrics; a last line that was never finished does not count."""
+        """Return all lines of metrics, without an unfinished last line."""
         file = self.path / METRICS_NAME
         try:
             return [json.loads(line) for line in finished_lines(file)]
         except OSError as error:
             raise UserError(f"{file}: cannot be read ({error.strerror})") from error
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{file}: damaged ({error}); move it away to go on without the old metrics") from error
+            raise UserError(f"{file}: damaged ({error}); move it away to continue without the old metrics") from error
 
     def forget_metrics_after(self, step: int, lines: int | None = None) -> None:
-        """Drop what a resumed run is going to write again: lines of later steps, those after the first `lines`, and a
-        last line that was never finished.
+        """Remove the lines that a resumed run writes again: those of later steps, those after the first `lines`, and an
+        unfinished last line.
         """
         if not (self.path / METRICS_NAME).exists():
             return
@@ -143,7 +143,7 @@ class RunFolder:
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
-    """Return which fields of two plain configurations differ, each as `name: before → now`."""
+    """Return the fields in which two configurations differ, each as `name: before → now`."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = [*before, *(key for key in now if key not in before)]
         pairs = [(key, before.get(key), now.get(key)) for key in keys]
@@ -155,7 +155,7 @@ def differences(before: Any, now: Any, name: str = "") -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """Return seconds as h:mm:ss, or as days where they are many."""
+    """Return seconds as h:mm:ss, or as days if they are over three days."""
     if seconds > 3 * 86400:
         return f"{seconds / 86400:,.0f} days"
     minutes, second = divmod(int(seconds), 60)
@@ -163,24 +163,24 @@ def clock(seconds: float) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Return what a result should tell about where it came from."""
+    """Return where a result comes from: time, command, commit, versions and machine."""
     return {
         "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "commit": _commit(),
+        "commit": commit(),
         "versions": versions(),
         "machine": machine(),
     }
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of Python, of acvp's own source and of the installed libraries."""
+    """Return the versions of Python, acvp and the libraries."""
     own = {"python": platform.python_version(), "acvp": __version__}
     return own | {library: _version(library) for library in LIBRARIES}
 
 
 def machine() -> str:
-    """Return processor, instruction set that torch uses on it (where torch is loaded), usable cores and system."""
+    """Return processor, torch's instruction set (if torch is loaded), usable cores and system."""
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -200,7 +200,7 @@ def _version(package: str) -> str | None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the most memory that this process has had; None where the system does not say (Windows)."""
+    """Return the peak memory of this process in bytes; None on Windows."""
     if find_spec("resource") is None:  # pragma: no cover
         return None
     import resource
@@ -210,15 +210,15 @@ def peak_memory_bytes() -> int | None:
 
 
 def peak_memory_mb() -> int | None:
-    """Return the most memory that this process has had, in units of 2²⁰ bytes."""
+    """Return the peak memory of this process in units of 2²⁰ bytes."""
     taken = peak_memory_bytes()
     return None if taken is None else round(taken / 2**20)
 
 
-def _commit() -> str | None:
-    """Return the commit of the code that runs, marked where it was changed since; None outside acvp's repository.
+def commit() -> str | None:
+    """Return the commit of the code that runs, marked if it was changed since; None outside acvp's repository.
 
-    A package installed into an environment within somebody's own repository is not part of that repository.
+    A package in a virtual environment inside another repository is not part of that repository.
     """
     folder = Path(__file__).resolve().parent
     top = _git("rev-parse", "--show-toplevel")
@@ -228,7 +228,7 @@ def _commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says in acvp's folder, None where it fails or is missing."""
+    """Return the output of git in acvp's folder; None if git fails or is missing."""
     command, folder = ["git", *arguments], Path(__file__).parent
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=10)
@@ -239,7 +239,7 @@ def _git(*arguments: str) -> str | None:
 
 @contextmanager
 def unfinished_results(file: Path) -> Iterator[ResultCache]:
-    """Hold a folder and keep results there until they are all written: what a stopped command left is taken up."""
+    """Lock a folder and yield its cache, which is deleted at the end; an interrupted command leaves it to the next."""
     make_folder(file.parent)
     with exclusive_writer(file.parent):
         yield ResultCache(file)
@@ -247,18 +247,21 @@ def unfinished_results(file: Path) -> Iterator[ResultCache]:
 
 
 class ResultCache:
-    """Results by what decides them: a result counts only if every setting behind it is the same."""
+    """Finished parts of a measurement, one line each, by the settings that decide them.
+
+    A command that is interrupted and run again finds the parts that it has finished.
+    """
 
     def __init__(self, file: Path) -> None:
         make_folder(file.parent)
         self.file = file
         self.earlier_seconds = 0.0
-        """What the parts took that were asked for and that earlier commands have measured."""
+        """Duration of the parts asked for that earlier commands measured."""
         self._parts = _read(file)
         self._counted: set[str] = set()
 
     def part(self, settings: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return what was measured under these settings, or measure it and keep it."""
+        """Return the result of these settings, or measure it and store it."""
         part = self._parts.get(_key(settings))
         if part is not None and _key(settings) not in self._counted:
             self.earlier_seconds += part["seconds"]
@@ -272,13 +275,13 @@ class ResultCache:
         return _Result(part["result"], self.file)
 
     def values(self, name: str, settings: dict[str, Any]) -> list[Any]:
-        """Return all values of one more setting for which something was measured under these settings."""
-        known = [part["settings"] for part in self._parts.values()]
-        return [each[name] for each in known if name in each and _key(each) == _key(settings | {name: each[name]})]
+        """Return the values of one more setting for which there are results under these settings."""
+        known = [part["settings"] for part in self._parts.values() if name in part["settings"]]
+        return [other[name] for other in known if _key(other) == _key(settings | {name: other[name]})]
 
 
 class _Result(dict[str, Any]):
-    """What was measured, maybe by an earlier command; a value that its line does not have is damage of the file."""
+    """A result that may come from the file; a missing value is reported as damage of the file."""
 
     def __init__(self, values: dict[str, Any], file: Path) -> None:
         super().__init__(values)
@@ -289,9 +292,9 @@ class _Result(dict[str, Any]):
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the parts in a file, without a last line that was never finished.
+    """Return the parts in a file, without an unfinished last line.
 
-    It is written again, for a killed command may have left a line that a power loss could still take away.
+    The file is written again: a killed command may have left a line that a power loss could still remove.
     """
     if not file.exists():
         return {}
@@ -307,7 +310,7 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
             _key(part["settings"]): {
                 "settings": part["settings"],
                 "result": part["result"],
-                "seconds": float(part.get("seconds", 0.0)),  # early versions did not note it
+                "seconds": float(part.get("seconds", 0.0)),  # not in early versions
             }
             for part in parts
         }
@@ -320,18 +323,29 @@ def _key(settings: dict[str, Any]) -> str:
 
 
 def write_results(
-    path: Path, body: dict[str, Any], *, seed: int | None, started: float, earlier_seconds: float = 0.0
-) -> None:
-    """Write results with command, commit, machine, time and memory.
+    path: Path,
+    body: dict[str, Any],
+    *,
+    seed: int | None = None,
+    started: float | None = None,
+    earlier_seconds: float = 0.0,
+    command: str | None = None,
+) -> Path:
+    """Write results as JSON with their provenance, and return the path.
 
-    `started` is from time.monotonic, `earlier_seconds` what parts took that earlier commands measured; a seed of None
-    says that nothing was drawn.
+    `seed`: what random numbers were drawn with; None: none were drawn.
+    `started`: value of time.monotonic when the work began; None: no duration is written.
+    `earlier_seconds`: duration of the parts that earlier commands measured.
+    `command`: what to run to get these results; None: the command line of this process.
     """
+    origin = provenance() | ({} if command is None else {"command": command})
+    origin |= {"seed": seed, "peak_memory_mb": peak_memory_mb()}
+    if started is not None:
+        origin["seconds"] = round(time.monotonic() - started + earlier_seconds, 1)
+    text = json.dumps({"provenance": origin} | body, indent=1, ensure_ascii=False, allow_nan=False)
     make_folder(path.parent)
-    seconds = round(time.monotonic() - started + earlier_seconds, 1)
-    cost = {"seed": seed, "seconds": seconds, "peak_memory_mb": peak_memory_mb()}
-    text = json.dumps({"provenance": provenance() | cost} | body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(path, text.encode() + b"\n")
+    return path
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
@@ -340,5 +354,5 @@ def numbers(values: Iterable[float]) -> list[float | None]:
 
 
 def default_out(runs: Sequence[Path]) -> Path:
-    """Return where results go: into the run, or into a folder of their own if there are several."""
+    """Return the folder of results: the run, or `evaluation` if there are several runs."""
     return runs[0] if len(runs) == 1 else Path("evaluation")

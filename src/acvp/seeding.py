@@ -1,4 +1,4 @@
-"""Random generators from names and numbers: the same key gives the same stream, whatever ran before."""
+"""Random generators by a name and numbers: the same key gives the same stream, whatever ran before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def generator(purpose: str, *key: int) -> np.random.Generator:
-    """An independent generator for a purpose and a key of non-negative numbers, e.g. ("windows", seed, step).
+    """Return an independent generator for a purpose and a key of non-negative numbers, e.g. ("windows", seed, step).
 
     All keys of a purpose have the same length: NumPy ignores zeros at the end of a seed.
     """
@@ -16,5 +16,5 @@ def generator(purpose: str, *key: int) -> np.random.Generator:
 
 
 def derived_seed(purpose: str, *key: int) -> int:
-    """A 31-bit seed for libraries that take a number."""
+    """Return a 31-bit seed for libraries that take a number."""
     return int(generator(purpose, *key).integers(2**31))

@@ -1,4 +1,4 @@
-"""Pictures to videos: H.264 that browsers and phones play, and GIF."""
+"""Encodes pictures as videos: H.264 for browsers and phones, and GIF."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from PIL import Image
 from acvp.errors import UserError, describe
 
 FPS = 15
-"""Decisions a second: real time at four emulator frames a decision."""
+"""Frames per second: real time at four emulator frames per agent step."""
 CODEC: Final = "libx264"
 QUALITY = "14"
 """Constant rate factor of the encoder; lower is better, 0 without loss."""
 BT601 = 6
-"""Which colors the encoded ones are, by the standard's number."""
+"""Number of the color space in the H.264 standard."""
 
 Picture = NDArray[np.uint8]  # (H, W, 3)
 
 
 def require_encoder() -> None:
-    """Refuse to begin where no mp4 could be written."""
+    """Raise UserError if this PyAV cannot write mp4."""
     import av
 
     if CODEC not in av.codecs_available:

@@ -14,16 +14,17 @@ from rich.console import Console
 
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.presets import DqnConfig
-from acvp.agents.run import Result, train_agent
+from acvp.agents.run import train_agent
 from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.agents.trainer import AgentTrainer
 from acvp.checkpoint import newest_good
+from acvp.harness import Result
 from tests.agents.small import SMALL_TOY, TINY
 
 SHORT = DqnConfig(
     name="smoke", network=TINY, optimizer="adam", lr=1e-2, batch_size=4, return_steps=2, replay=60, learning_starts=16,
-    games=2, decisions_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", life_ends=True,
-    decisions=160, evaluations=2, evaluate_plays=1,
+    games=2, steps_per_update=2, target_every=10, epsilon_share=0.5, exploration="sticky-random", episodic_life=True,
+    steps=160, evaluations=2, evaluate_episodes=1,
 )  # fmt: skip
 """A run of a moment, in which the replay overflows and plays end."""
 
@@ -37,14 +38,14 @@ def run(folder: Path, text: io.StringIO | None = None, **options: Any) -> Result
 
 def stop_at(decision: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send this process SIGTERM when a run comes to a decision; 0: never."""
-    real = AgentTrainer._look_after
+    real = AgentTrainer._before_round
 
-    def look_after(trainer: AgentTrainer) -> bool:
+    def before_round(trainer: AgentTrainer) -> bool:
         if trainer.dqn.num_timesteps == decision:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(trainer)
 
-    monkeypatch.setattr(AgentTrainer, "_look_after", look_after)
+    monkeypatch.setattr(AgentTrainer, "_before_round", before_round)
 
 
 def outcome(folder: Path) -> dict[str, Any]:

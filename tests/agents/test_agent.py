@@ -43,7 +43,7 @@ def test_the_greedy_action_is_the_most_valuable() -> None:
     assert not np.array_equal(values, brighter)
 
 
-def test_epsilon_is_the_share_of_random_actions_a_coin_for_each_play() -> None:
+def test_epsilon_is_the_share_of_random_actions_drawn_for_each_episode() -> None:
     agent, rng = tiny_agent(), np.random.default_rng(1)
     frames = np.repeat(FRAMES[:1], 500, 0)
     best = int(agent.act(FRAMES[:1])[0])

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from acvp.agents import evaluate
 from acvp.agents.agent import Agent, load_any_policy
 from acvp.agents.config import AgentEvaluateConfig
-from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, film, middle
-from acvp.agents.play import Play, Scores, play_games
+from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, median_episode, replay_frames
+from acvp.agents.play import PlayedEpisode, Scores, play_episodes
 from acvp.artifacts import ArtifactError
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
@@ -48,10 +48,10 @@ class EveryPixel:
 @pytest.mark.slow
 def test_a_play_is_what_the_game_says() -> None:
     """Played again by its actions: the same score; its greedy actions are the agent's at the last four frames."""
-    scores = play_games(EveryPixel(), games(2), plays=5, epsilon=0.2, seed=3)
-    assert [play.number for play in scores.plays] == [0, 1, 2, 3, 4]
+    scores = play_episodes(EveryPixel(), games(2), episodes=5, epsilon=0.2, seed=3)
+    assert [play.number for play in scores.episodes] == [0, 1, 2, 3, 4]
     greedy = total = 0
-    for play in scores.plays:
+    for play in scores.episodes:
         [game] = games(1)
         frames = [GRAY_84.apply(game.reset(play.seed), None)[..., 0]] * 4
         score, over = 0.0, False
@@ -68,16 +68,15 @@ def test_a_play_is_what_the_game_says() -> None:
 
 
 def test_plays_depend_on_their_number_not_on_their_neighbors() -> None:
-    alone, together = (play_games(agent(), games(n), plays=4, epsilon=0.5, seed=1) for n in (1, 3))
-    assert [play.actions for play in alone.plays] == [play.actions for play in together.plays]
-    assert len({tuple(play.actions) for play in alone.plays}) == 4
-    other = play_games(agent(), games(3), plays=4, epsilon=0.5, seed=2)
-    assert [play.actions for play in other.plays] != [play.actions for play in alone.plays]
+    alone, together = (play_episodes(agent(), games(n), episodes=4, epsilon=0.5, seed=1) for n in (1, 3))
+    assert [play.actions for play in alone.episodes] == [play.actions for play in together.episodes]
+    assert len({tuple(play.actions) for play in alone.episodes}) == 4
+    other = play_episodes(agent(), games(3), episodes=4, epsilon=0.5, seed=2)
+    assert [play.actions for play in other.episodes] != [play.actions for play in alone.episodes]
 
 
 def scores_of(*values: float) -> Scores:
-    rng = np.random.default_rng(0)
-    return Scores(tuple(Play(number, 0, rng, score=value) for number, value in enumerate(values)))
+    return Scores(tuple(PlayedEpisode(number, 0, score=value) for number, value in enumerate(values)))
 
 
 def test_mean_and_standard_error() -> None:
@@ -85,16 +84,16 @@ def test_mean_and_standard_error() -> None:
     assert scores.mean == 3
     assert scores.standard_error == pytest.approx(np.sqrt((4 + 1 + 0 + 9) / 3) / 2)
     assert scores_of(5).standard_error is None
-    assert str(scores_of(10, 20)) == "15.0 ± 5.0 (2 plays)"
-    assert str(scores_of(5)) == "5.0 (1 play)"
+    assert str(scores_of(10, 20)) == "15.0 ± 5.0 (2 episodes)"
+    assert str(scores_of(5)) == "5.0 (1 episode)"
 
 
 def test_the_video_shows_the_play_of_middle_score() -> None:
-    assert middle(scores_of(9, 1, 5)).score == 5
-    assert middle(scores_of(9, 1, 5, 7)).score == 5
+    assert median_episode(scores_of(9, 1, 5)).score == 5
+    assert median_episode(scores_of(9, 1, 5, 7)).score == 5
     [game] = games(1)
-    play = play_games(agent(), [game], plays=1, epsilon=0.5, seed=1).plays[0]
-    pictures = list(film(game, play))
+    play = play_episodes(agent(), [game], episodes=1, epsilon=0.5, seed=1).episodes[0]
+    pictures = list(replay_frames(game, play))
     assert len(pictures) == len(play.actions) + 1
     frame = game.reset(play.seed)
     scale = pictures[0].shape[0] // 16
@@ -104,15 +103,15 @@ def test_the_video_shows_the_play_of_middle_score() -> None:
 
 def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     agent().save(tmp_path / "agent")
-    arguments = ["agent", "evaluate", "--agent", str(tmp_path / "agent"), "--plays", "3", "--max-steps", "30"]
+    arguments = ["agent", "evaluate", "--agent", str(tmp_path / "agent"), "--episodes", "3", "--max-steps", "30"]
     assert main([*arguments, "--out", str(tmp_path / "out"), "--video"]) == 0
     body = json.loads((tmp_path / "out" / RESULT_NAME).read_text())
     assert body["mean"] == pytest.approx(np.mean(body["scores"]))
-    assert len(body["scores"]) == len(body["decisions"]) == 3
+    assert len(body["scores"]) == len(body["steps"]) == 3
     assert body["env_id"] == SMALL_TOY
     assert {"command", "commit", "machine", "time"} <= body["provenance"].keys()
     said = capsys.readouterr().out
-    assert f"{SMALL_TOY}, 3 plays, ε = 0.05: score" in said
+    assert f"{SMALL_TOY}, 3 episodes, ε = 0.05: score" in said
     best, random = (body["references"][name] for name in ("constant", "random"))
     assert f"agent: {body['mean']:,.1f} ± {body['standard_error']:,.1f}" in said
     assert f"constant {best['action']}: {best['mean']:,.1f} ± {best['standard_error']:,.1f}" in said
@@ -120,14 +119,14 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
     assert "paper" not in said  # it did not play this game
     with av.open(io.BytesIO((tmp_path / "out" / VIDEO_NAME).read_bytes()), "r") as video:
         shown = list(video.decode(video=0))
-    assert len(shown) - 1 in body["decisions"]
+    assert len(shown) - 1 in body["steps"]
 
 
 def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.chdir(tmp_path)
-    body = evaluate_agent(AgentEvaluateConfig(agent="agent", plays=1, max_steps=5), lambda *_: None)
-    assert body["decisions"] == [5]
+    body = evaluate_agent(AgentEvaluateConfig(agent="agent", episodes=1, max_steps=5), lambda *_: None)
+    assert body["steps"] == [5]
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
 
@@ -135,7 +134,7 @@ def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("options", "message"),
     [
         ({"epsilon": 2}, "--epsilon 2"),
-        ({"plays": 0}, "--plays 0: at least 1"),
+        ({"episodes": 0}, "--episodes 0: at least 1"),
         ({"at_once": 0}, "--at-once 0: at least 1"),
         ({"seed": -1}, "--seed -1"),
         ({"video": True}, "--video: say where to with --out"),
@@ -152,7 +151,7 @@ def test_what_cannot_be_played_is_refused(tmp_path: Path, options: dict[str, Any
 def test_a_missing_encoder_is_told_before_the_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.setattr(av, "codecs_available", set())
-    monkeypatch.setattr(evaluate, "play_games", None)
+    monkeypatch.setattr(evaluate, "play_episodes", None)
     config = AgentEvaluateConfig(agent=str(tmp_path / "agent"), video=True, out=tmp_path / "out")
     with pytest.raises(UserError, match=r"without the H\.264 encoder"):
         evaluate_agent(config, lambda *_: None)
@@ -180,8 +179,8 @@ def test_the_policy_sees_four_frames_of_each_play(tmp_path: Path) -> None:
     """Against an agent that plays by itself: the greedy actions are the same, play after play."""
     tiny_agent(SMALL_TOY).save(tmp_path)
     policy = load_any_policy(f"agent:{tmp_path}")
-    scores = play_games(agent(), games(1), plays=2, epsilon=0.0, seed=1)
-    for play in scores.plays:
+    scores = play_episodes(agent(), games(1), episodes=2, epsilon=0.0, seed=1)
+    for play in scores.episodes:
         [game] = games(1)
         player, frame, actions = policy(TOY_ACTIONS, np.random.default_rng(0)), game.reset(play.seed), []
         for _ in play.actions:
@@ -214,8 +213,8 @@ def test_agents_of_another_kind_do_not_pass_as_ours(tmp_path: Path) -> None:
 
 def test_plays_that_begin_later_are_the_later_ones() -> None:
     options: dict[str, Any] = {"epsilon": 0.5, "seed": 3}
-    whole = play_games(EveryPixel(), games(2), plays=4, **options).plays
-    later = play_games(EveryPixel(), games(2), plays=2, first=2, **options).plays
+    whole = play_episodes(EveryPixel(), games(2), episodes=4, **options).episodes
+    later = play_episodes(EveryPixel(), games(2), episodes=2, first=2, **options).episodes
     assert [(play.number, play.seed, play.actions) for play in later] == [
         (play.number, play.seed, play.actions) for play in whole[2:]
     ]

@@ -16,29 +16,25 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from acvp.agents import evaluate
-from acvp.agents import play as references
+from acvp.agents import evaluate, references
 from acvp.agents import run as session
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import evaluate_agent, score_lines
-from acvp.agents.play import (
+from acvp.agents.play import format_mean, mean_and_error, play_episodes, standard_errors
+from acvp.agents.references import (
     DQN_SCORES,
-    averaged,
     best_constant,
     evaluation_seed,
-    keep_references,
-    kept_references,
-    play_games,
     play_references,
-    pooled,
-    standard_errors,
-    with_error,
+    pool_references,
+    read_references,
+    write_references,
 )
 from acvp.envs import make_game
 from tests.agents.short_runs import outcome, run
 from tests.agents.small import SMALL_TOY, tiny_agent
 
-OPTIONS: dict[str, Any] = {"plays": 4, "epsilon": 0.3, "seed": 5}
+OPTIONS: dict[str, Any] = {"episodes": 4, "epsilon": 0.3, "seed": 5}
 
 
 class Always:
@@ -58,7 +54,7 @@ def games(count: int = 2) -> list[Any]:
 
 
 def scores_of(player: Any, **options: Any) -> list[float]:
-    return [play.score for play in play_games(player, games(), **(OPTIONS | options)).plays]
+    return [play.score for play in play_episodes(player, games(), **(OPTIONS | options)).episodes]
 
 
 def test_an_agent_of_one_action_scores_exactly_what_the_reference_does() -> None:
@@ -79,10 +75,10 @@ def test_the_action_with_the_best_mean_is_the_reference() -> None:
 
 def test_pooled_references_are_chosen_by_all_episodes() -> None:
     parts = [
-        {"constant": best_constant(("A", "B"), scores), "random": averaged([score]) | {"scores": [score]}}
+        {"constant": best_constant(("A", "B"), scores), "random": mean_and_error([score]) | {"scores": [score]}}
         for scores, score in ((([9.0], [8.0]), 1.0), (([0.0], [8.0]), 3.0))
     ]
-    found = pooled(parts)
+    found = pool_references(parts)
     assert (found["constant"]["action"], found["constant"]["mean"]) == ("B", 8.0)
     assert found["random"] == {"mean": 2.0, "standard_error": 1.0, "scores": [1.0, 3.0]}
 
@@ -112,21 +108,21 @@ def test_a_game_that_never_ends_is_cut_off(
     monkeypatch.setattr(references, "UNLIMITED", 7)
     monkeypatch.setitem(gymnasium.registry, ENDLESS, gymnasium.envs.registration.EnvSpec(ENDLESS, ENTRY))
     with make_game(ENDLESS, max_steps=max_steps) as game:
-        found = play_references([game], plays=1, epsilon=0.0, seed=1)
+        found = play_references([game], episodes=1, epsilon=0.0, seed=1)
         assert [row["scores"] for row in found["constant"]["actions"]] == [[longest], [1.0]]
         assert game.limit == max_steps
 
 
 def test_in_freeway_it_is_up() -> None:
     with make_game("freeway", max_steps=50) as game:
-        best = play_references([game], plays=1, epsilon=0.0, seed=1)["constant"]
+        best = play_references([game], episodes=1, epsilon=0.0, seed=1)["constant"]
     assert (best["action"], best["mean"], best["standard_error"]) == ("UP", 1.0, None)
 
 
 def test_a_single_value_has_no_error() -> None:
-    assert averaged([3.0]) == {"mean": 3.0, "standard_error": None}
-    assert averaged([1.0, 3.0]) == {"mean": 2.0, "standard_error": 1.0}
-    assert (with_error(3.0, None), with_error(1234.5, 0.25)) == ("3.0", "1,234.5 ± 0.2")
+    assert mean_and_error([3.0]) == {"mean": 3.0, "standard_error": None}
+    assert mean_and_error([1.0, 3.0]) == {"mean": 2.0, "standard_error": 1.0}
+    assert (format_mean(3.0, None), format_mean(1234.5, 0.25)) == ("3.0", "1,234.5 ± 0.2")
     assert standard_errors(np.zeros((1, 4))) is None
     assert standard_errors(np.array([[1, 5], [3, 5]])) == pytest.approx([1.0, 0.0])
 
@@ -138,8 +134,8 @@ def test_a_run_keeps_the_references_of_its_last_point(
     shutil.copytree(done[0], tmp_path, dirs_exist_ok=True)
     curve = json.loads((tmp_path / "agent" / "learning-curve.json").read_text())
     with make_game(SMALL_TOY, max_steps=30) as game:
-        options: dict[str, Any] = {"plays": 1, "epsilon": 0.05, "seed": evaluation_seed(1, 2)}
-        best = [play_games(Always(action), [game], **options).plays[0].score for action in range(5)]
+        options: dict[str, Any] = {"episodes": 1, "epsilon": 0.05, "seed": evaluation_seed(1, 2)}
+        best = [play_episodes(Always(action), [game], **options).episodes[0].score for action in range(5)]
     assert [row["scores"] for row in curve["references"]["constant"]["actions"]] == [[score] for score in best]
     before = outcome(tmp_path)
     with monkeypatch.context() as patch:
@@ -153,15 +149,15 @@ def test_a_run_keeps_the_references_of_its_last_point(
 def test_references_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_agent(SMALL_TOY).save(tmp_path)
     monkeypatch.setattr(evaluate, "play_references", None)
-    config = AgentEvaluateConfig(agent=str(tmp_path), plays=1, max_steps=5, references=False)
+    config = AgentEvaluateConfig(agent=str(tmp_path), episodes=1, max_steps=5, references=False)
     body = evaluate_agent(config, lambda *_: None)
     assert "references" not in body
-    assert score_lines(body) == [f"{SMALL_TOY}, 1 play, ε = 0.05: score", f"  agent: {body['mean']:,.1f}"]
+    assert score_lines(body) == [f"{SMALL_TOY}, 1 episode, ε = 0.05: score", f"  agent: {body['mean']:,.1f}"]
 
 
 def test_the_paper_s_score_is_shown_beside_ours(tmp_path: Path) -> None:
     tiny_agent("ALE/Freeway-v5", ("NOOP", "UP", "DOWN")).save(tmp_path)
-    config = AgentEvaluateConfig(agent=str(tmp_path), plays=1, max_steps=2, references=False)
+    config = AgentEvaluateConfig(agent=str(tmp_path), episodes=1, max_steps=2, references=False)
     body = evaluate_agent(config, lambda *_: None)
     assert score_lines(body)[-1] == "  paper's DQN: 30.9 ± 0.2"
     scores = {env_id: mean for env_id, (mean, _) in DQN_SCORES.items()}
@@ -169,25 +165,25 @@ def test_the_paper_s_score_is_shown_beside_ours(tmp_path: Path) -> None:
 
 
 def test_references_of_other_episodes_are_not_taken(tmp_path: Path) -> None:
-    kept = {"constant": best_constant(("A", "B"), ([1.0], [4.0])), "random": averaged([0.0]) | {"scores": [0.0]}}
-    keep_references(tmp_path, OPTIONS, kept)
-    assert kept_references(tmp_path, OPTIONS) == kept
-    for change in ({"plays": 5}, {"epsilon": 0.0}, {"seed": 6}):
-        assert kept_references(tmp_path, OPTIONS | change) is None
+    kept = {"constant": best_constant(("A", "B"), ([1.0], [4.0])), "random": mean_and_error([0.0]) | {"scores": [0.0]}}
+    write_references(tmp_path, OPTIONS, kept)
+    assert read_references(tmp_path, OPTIONS) == kept
+    for change in ({"episodes": 5}, {"epsilon": 0.0}, {"seed": 6}):
+        assert read_references(tmp_path, OPTIONS | change) is None
 
 
 def test_references_are_read_from_a_regular_file_of_the_run_only(tmp_path: Path) -> None:
     """A run may be somebody else's: a named pipe would block for ever, a symbolic link lead to any file."""
-    kept = {"constant": best_constant(("A",), ([1.0],)), "random": averaged([0.0]) | {"scores": [0.0]}}
+    kept = {"constant": best_constant(("A",), ([1.0],)), "random": mean_and_error([0.0]) | {"scores": [0.0]}}
     (tmp_path / "run").mkdir()
-    keep_references(tmp_path, OPTIONS, kept)
+    write_references(tmp_path, OPTIONS, kept)
     file = tmp_path / "run" / references.REFERENCES_NAME
     file.symlink_to(tmp_path / references.REFERENCES_NAME)
-    assert kept_references(tmp_path / "run", OPTIONS) is None
+    assert read_references(tmp_path / "run", OPTIONS) is None
     file.unlink()
     os.mkfifo(file)
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(kept_references, tmp_path / "run", OPTIONS)
+        reading = pool.submit(read_references, tmp_path / "run", OPTIONS)
         try:
             assert reading.result(timeout=30) is None
         finally:

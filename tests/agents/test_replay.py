@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from acvp.agents.replay import CUT_OFF, GOES_ON, LIFE_LOST, TERMINAL, FrameReplay
+from acvp.agents.replay import CONTINUES, LIFE_LOST, TERMINATED, TRUNCATED, FrameReplay
 from acvp.errors import UserError
 
 STACK, SIZE, ACTIONS = 4, (2, 3), 5
@@ -61,21 +61,21 @@ class PlainPlay:
         self.stack.append(self.frames)
         after = self.observation()
         self.transitions.append(Transition(before, action, reward, end, after))
-        if end in (TERMINAL, CUT_OFF):
+        if end in (TERMINATED, TRUNCATED):
             self.begin()
         return after
 
-    def look(self, time: int, steps: int, *, life_ends: bool) -> tuple[float, bool, int, NDArray[np.uint8]]:
+    def look(self, time: int, steps: int, *, episodic_life: bool) -> tuple[float, bool, int, NDArray[np.uint8]]:
         """Rewards, whether nothing comes after them, decisions, and the observation then, by the definition."""
         total, length = 0.0, 0
         last = self.transitions[time].observation
         for one in self.transitions[time : time + steps]:
-            if one.end == CUT_OFF:
+            if one.end == TRUNCATED:
                 break
             total += DISCOUNT**length * one.reward
             length += 1
             last = one.next_observation
-            if one.end == TERMINAL or (one.end == LIFE_LOST and life_ends):
+            if one.end == TERMINATED or (one.end == LIFE_LOST and episodic_life):
                 return total, True, length, last
         return total, False, length, last
 
@@ -87,28 +87,28 @@ def play(replay: FrameReplay, plays: list[PlainPlay], moves: list[list[tuple[int
         after = np.stack([each.step(*one) for each, one in zip(plays, move, strict=True)])
         actions, rewards, ends = (np.array(column) for column in zip(*move, strict=True))
         infos: list[dict[str, Any]] = [
-            {"TimeLimit.truncated": end == CUT_OFF, "life_lost": end == LIFE_LOST} for end in ends
+            {"TimeLimit.truncated": end == TRUNCATED, "life_lost": end == LIFE_LOST} for end in ends
         ]
-        replay.add(before, after, actions, rewards, np.isin(ends, (TERMINAL, CUT_OFF)), infos)
+        replay.add(before, after, actions, rewards, np.isin(ends, (TERMINATED, TRUNCATED)), infos)
 
 
-def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, life_ends: bool) -> None:
+def compare(replay: FrameReplay, plays: list[PlainPlay], *, steps: int, episodic_life: bool) -> None:
     """Every transition that can be drawn is the plain one's."""
     added = len(plays[0].transitions)
     kept = range(added - min(added, replay.capacity), added)
     for game, plain in enumerate(plays):
-        times = [time for time in kept if plain.transitions[time].end != CUT_OFF]
+        times = [time for time in kept if plain.transitions[time].end != TRUNCATED]
         drawn = replay.draw(np.array(times, np.int64), np.full(len(times), game))
         for row, time in enumerate(times):
             one = plain.transitions[time]
-            total, ended, length, last = plain.look(time, steps, life_ends=life_ends)
+            total, ended, length, last = plain.look(time, steps, episodic_life=episodic_life)
             numbers = drawn.actions[row], drawn.rewards[row], drawn.ended[row], drawn.discounts[row]
             assert numbers == (one.action, total, ended, DISCOUNT**length)
             assert np.array_equal(drawn.observations[row], one.observation)
             assert ended or np.array_equal(drawn.later[row], last)
 
 
-ends = st.sampled_from([GOES_ON] * 5 + [TERMINAL, LIFE_LOST, CUT_OFF])
+ends = st.sampled_from([CONTINUES] * 5 + [TERMINATED, LIFE_LOST, TRUNCATED])
 move = st.tuples(st.integers(0, ACTIONS - 1), st.sampled_from([-1.0, 0.0, 1.0]), ends)
 
 
@@ -116,19 +116,19 @@ move = st.tuples(st.integers(0, ACTIONS - 1), st.sampled_from([-1.0, 0.0, 1.0]),
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 12), st.integers(1, 3), st.integers(1, 5), st.booleans())
 def test_every_transition_is_the_one_a_plain_replay_keeps(
-    data: st.DataObject, capacity: int, games: int, steps: int, life_ends: bool
+    data: st.DataObject, capacity: int, games: int, steps: int, episodic_life: bool
 ) -> None:
-    replay = make_replay(capacity, games, steps=steps, life_ends=life_ends)
+    replay = make_replay(capacity, games, steps=steps, episodic_life=episodic_life)
     plays = [PlainPlay() for _ in range(games)]
     for each in plays:
         each.begin()
     for _ in range(data.draw(st.integers(1, 3))):
         moves = data.draw(st.lists(st.lists(move, min_size=games, max_size=games), min_size=1, max_size=30))
         play(replay, plays, moves)
-        compare(replay, plays, steps=steps, life_ends=life_ends)
+        compare(replay, plays, steps=steps, episodic_life=episodic_life)
 
 
-def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (GOES_ON,)) -> PlainPlay:
+def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (CONTINUES,)) -> PlainPlay:
     plain = PlainPlay()
     plain.begin()
     play(replay, [plain], [[(t % ACTIONS, 1.0, ends[t % len(ends)])] for t in range(decisions)])
@@ -137,7 +137,7 @@ def long_play(replay: FrameReplay, decisions: int, ends: tuple[int, ...] = (GOES
 
 def test_exactly_the_newest_transitions_are_drawn_each_alike() -> None:
     replay = make_replay(10)
-    long_play(replay, 47, (GOES_ON, GOES_ON, GOES_ON, TERMINAL, CUT_OFF))
+    long_play(replay, 47, (CONTINUES, CONTINUES, CONTINUES, TERMINATED, TRUNCATED))
     times, games = replay.choose(8_000)
     wanted = [time for time in range(37, 47) if time % 5 != 4]
     assert replay.size() == 10
@@ -171,12 +171,12 @@ def test_a_cut_keeps_plays_apart() -> None:
     """A run that goes on with new plays: no observation mixes the old with the new."""
     replay, plain = make_replay(20), PlainPlay()
     plain.begin()
-    play(replay, [plain], [[(1, 0.0, GOES_ON)]] * 6)
+    play(replay, [plain], [[(1, 0.0, CONTINUES)]] * 6)
     replay.cut()
-    plain.transitions[-1].end = CUT_OFF
+    plain.transitions[-1].end = TRUNCATED
     plain.begin()
-    play(replay, [plain], [[(2, 0.0, GOES_ON)]] * 6)
-    compare(replay, [plain], steps=1, life_ends=False)
+    play(replay, [plain], [[(2, 0.0, CONTINUES)]] * 6)
+    compare(replay, [plain], steps=1, episodic_life=False)
     assert 5 not in replay.choose(500)[0]
 
 
@@ -189,8 +189,8 @@ def test_a_million_transitions_take_less_than_8_gb() -> None:
 
 def test_nothing_but_cut_off_episodes_is_refused() -> None:
     replay = make_replay(5)
-    long_play(replay, 3, (CUT_OFF,))
-    with pytest.raises(UserError, match="every episode is cut off after its first decision"):
+    long_play(replay, 3, (TRUNCATED,))
+    with pytest.raises(UserError, match="every episode is truncated after its first agent step"):
         replay.choose(4)
 
 

@@ -1,4 +1,4 @@
-"""Runs of `acvp agent train` that stop go on as if they had not."""
+"""Stopped runs of `acvp agent train` resume as if they had never stopped."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from acvp.agents import run as session
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.play import Play, Scores
+from acvp.agents.play import PlayedEpisode, Scores
 from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
@@ -35,9 +34,9 @@ def test_a_resumed_run_is_the_run_that_never_stopped(
         with monkeypatch.context() as patch:
             stop_at(stop, patch)
             assert run(tmp_path, text).exit_code == 128 + signal.SIGTERM
-        assert f"stopped by SIGTERM at decision {stop} and saved; the same command goes on" in text.getvalue()
+        assert f"stopped by SIGTERM at agent step {stop} and saved; run the same command again" in text.getvalue()
     assert run(tmp_path, text).exit_code == 0
-    assert f"going on from decision {stops[-1]}" in text.getvalue()
+    assert f"resuming from agent step {stops[-1]}" in text.getvalue()
     assert outcome(tmp_path) == outcome(done[0])
 
 
@@ -49,7 +48,7 @@ def test_a_stop_when_all_is_done_but_the_last_point_changes_nothing(
     with monkeypatch.context() as patch:
         stop_at(160, patch)
         assert run(tmp_path).exit_code == 128 + signal.SIGTERM
-    monkeypatch.setattr("acvp.agents.trainer.play_games", None)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", None)
     assert run(tmp_path).exit_code == 0
     assert outcome(tmp_path) == outcome(done[0])
 
@@ -65,7 +64,7 @@ def zero(data: bytes, part: str, first: int = 0) -> bytes:
 
 CORRUPTED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "target network": (TENSORS_NAME, lambda data: zero(data, "policy.q_net_target")),
-    "moments": (TENSORS_NAME, lambda data: zero(data, "moments")),
+    "optimizer state": (TENSORS_NAME, lambda data: zero(data, "moments")),
     "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
     "stacks": (TENSORS_NAME, lambda data: zero(data, "stacks")),
     "rewards": (REPLAY_NAME, lambda data: zero(data, "rewards")),
@@ -85,12 +84,12 @@ def test_every_saved_item_matters(
 ) -> None:
     whole, stopped = done
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    name, spoil = CORRUPTED[item]
+    name, corrupt = CORRUPTED[item]
 
     def corrupted(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
         checkpoint = newest_good(folder, warn)
         assert checkpoint is not None
-        changed = spoil(checkpoint.files[name])
+        changed = corrupt(checkpoint.files[name])
         assert changed != checkpoint.files[name]
         checkpoint.files[name] = changed
         return checkpoint
@@ -119,7 +118,7 @@ def test_without_its_replay_a_run_fills_it_before_it_learns_on(
 
 
 @pytest.mark.slow
-def test_a_run_that_died_before_it_saved_begins_anew(
+def test_a_run_that_died_before_it_saved_starts_again(
     tmp_path: Path, done: tuple[Path, Path], short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class DeathError(Exception):
@@ -144,8 +143,8 @@ def test_after_a_kill_the_kept_agent_is_the_one_of_the_checkpoint(
     _, stopped = done
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     (tmp_path / "agent" / "model.safetensors").write_bytes(b"half of a lat")
-    hopeless = Scores((Play(number=0, seed=0, rng=np.random.default_rng(0), score=-1e9),))
-    monkeypatch.setattr("acvp.agents.trainer.play_games", lambda *args, **options: hopeless)
+    hopeless = Scores((PlayedEpisode(number=0, seed=0, score=-1e9),))
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", lambda *args, **options: hopeless)
     assert run(tmp_path).exit_code == 0  # no later point is better
     before = newest_good(stopped / "checkpoints", print)
     assert before is not None
@@ -157,4 +156,4 @@ def test_a_finished_run_is_left_alone(tmp_path: Path, done: tuple[Path, Path], s
     before, text = outcome(tmp_path), io.StringIO()
     assert run(tmp_path, text).exit_code == 0
     assert outcome(tmp_path) == before
-    assert "finished at decision 160" in text.getvalue()
+    assert "finished at agent step 160" in text.getvalue()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from acvp import harness
 from acvp.agents import trainer
 from acvp.checkpoint import save_checkpoint
 from acvp.runs import RunFolder
@@ -45,7 +46,7 @@ def die_at_save(decision: int, patch: pytest.MonkeyPatch) -> None:
             die()
         return real(folder, step, *arguments, **options)
 
-    patch.setattr(trainer, "save_checkpoint", save)
+    patch.setattr(harness, "save_checkpoint", save)
 
 
 @pytest.mark.slow

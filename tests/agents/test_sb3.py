@@ -16,10 +16,10 @@ from acvp.agents import config
 from acvp.agents.agent import Agent, AgentAbout, AgentError, load_agent
 from acvp.agents.config import require_stable_baselines3
 from acvp.agents.dqn import AcvpDqn, import_agent
-from acvp.agents.exploration import Actions
 from acvp.agents.presets import smoke
 from acvp.agents.vec_env import GameVecEnv
 from acvp.cli.main import main
+from acvp.data.policies import Actions
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
@@ -54,7 +54,7 @@ def test_a_zip_becomes_an_agent_of_the_same_values(tmp_path: Path, capsys: pytes
     assert agent.about.action_meanings == TOY_ACTIONS
     capsys.readouterr()
     assert main([*arguments, "--trust-pickle"]) == 2
-    assert "agent is there already and not empty; choose another" in capsys.readouterr().err
+    assert "agent exists already and is not empty; choose another" in capsys.readouterr().err
 
 
 def test_a_zip_that_is_no_such_agent_is_refused(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.network import NetworkConfig
-from acvp.agents.play import play_games
-from acvp.agents.replay import CUT_OFF
+from acvp.agents.play import play_episodes
+from acvp.agents.replay import TRUNCATED
 from acvp.agents.run import train_agent
 from acvp.agents.state import STATE_NAME
 from acvp.agents.trainer import AgentTrainer
@@ -39,8 +39,8 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     """In seconds: mostly not to be hit, which is the nearest reward."""
     one_look_a_cell = NetworkConfig(channels=(16, 32), kernels=(10, 3), strides=(10, 1), hidden=128)
     settings = replace(
-        presets.smoke(), network=one_look_a_cell, discount=0.8, games=8, epsilon_share=0.6, decisions=4_000,
-        evaluations=2, evaluate_plays=8,
+        presets.smoke(), network=one_look_a_cell, discount=0.8, games=8, epsilon_share=0.6, steps=4_000,
+        evaluations=2, evaluate_episodes=8,
     )  # fmt: skip
     config = AgentTrainConfig(env_id=SMALL_TOY, preset="smoke", run=tmp_path, save_replay=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def test_it_learns_to_play(tmp_path: Path) -> None:
     assert result.exit_code == 0
     games = [make_game(SMALL_TOY) for _ in range(10)]
     agent = load_agent(tmp_path)
-    learned, random = (play_games(agent, games, plays=40, epsilon=e, seed=7) for e in (0.05, 1.0))
+    learned, random = (play_episodes(agent, games, episodes=40, epsilon=e, seed=7) for e in (0.05, 1.0))
     assert learned.standard_error is not None
     assert random.standard_error is not None
     assert learned.mean > random.mean + 2 * np.hypot(learned.standard_error, random.standard_error)
@@ -72,11 +72,11 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert [event.step for event in events.Scalars("evaluation/score")] == [0, 80, 160]
     assert (tmp_path / "agent" / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     agent = load_agent(tmp_path)
-    assert "160 decisions and 72 updates" in agent.about.training
+    assert "160 agent steps and 72 updates" in agent.about.training
     assert "the best of 3 points" in agent.about.training
-    said = text.getvalue()
-    assert "an update every 2 decisions, exploration sticky-random, until 160 decisions" in said
-    assert "finished at decision 160" in said
+    printed = text.getvalue()
+    assert "an update every 2 agent steps, exploration sticky-random, until 160 agent steps" in printed
+    assert "finished at agent step 160" in printed
 
 
 @pytest.mark.slow
@@ -95,18 +95,18 @@ def test_the_best_point_of_the_curve_is_kept(
     scores: tuple[float, ...],
     kept: int,
 ) -> None:
-    short(evaluate_plays=plays)
+    short(evaluate_episodes=plays)
     weights: list[bytes] = []
     left = iter(scores)
 
     def judge(agent: Any, games: Any, **options: Any) -> Any:
         weights.append(agent.network.head.bias.numpy(force=True).tobytes())
-        result = play_games(agent, games, **options)
-        for play in result.plays:
-            play.score = next(left)
+        result = play_episodes(agent, games, **options)
+        for episode in result.episodes:
+            episode.score = next(left)
         return result
 
-    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", judge)
     run(tmp_path)
     assert load_agent(tmp_path).network.head.bias.numpy(force=True).tobytes() == weights[kept]
     assert len(set(weights)) == 3
@@ -130,10 +130,10 @@ def test_evaluations_take_none_of_the_minutes(
 
     def judge(*args: Any, **options: Any) -> Any:
         clock.now += 1000.0
-        return play_games(*args, **options)
+        return play_episodes(*args, **options)
 
     monkeypatch.setattr("acvp.agents.trainer.time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr("acvp.agents.trainer.play_games", judge)
+    monkeypatch.setattr("acvp.agents.trainer.play_episodes", judge)
     assert run(tmp_path).exit_code == 0
     checkpoint = newest_good(tmp_path / "checkpoints", print)
     assert checkpoint is not None
@@ -153,11 +153,11 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock on which a round takes a second."""
-    short(decisions=None, minutes=0.5, exploration="random")
+    short(steps=None, minutes=0.5, exploration="random")
     rates: list[float] = []
 
     def tick(trainer: AgentTrainer) -> None:
-        trainer.position.seconds = trainer.decisions / 2
+        trainer.state.seconds = trainer.steps / 2
         rates.append(trainer.dqn.exploration_rate)
 
     monkeypatch.setattr(AgentTrainer, "_tick", tick)
@@ -168,11 +168,11 @@ def test_the_clock_ends_a_run_and_lets_epsilon_fall(
 
 
 @pytest.mark.slow
-def test_games_of_ales_vector_env_begin_anew(
+def test_games_of_ales_vector_env_start_new_episodes(
     tmp_path: Path, short: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"env_id": "space_invaders", "emulator": "ale"}
-    short(decisions=60)
+    short(steps=60)
     with monkeypatch.context() as patch:
         stop_at(30, patch)
         assert run(tmp_path, **options).exit_code == 128 + signal.SIGTERM
@@ -186,7 +186,7 @@ def test_games_of_ales_vector_env_begin_anew(
 
     monkeypatch.setattr(AcvpDqn, "learn", look_first)
     assert run(tmp_path, **options).exit_code == 0
-    assert last_before == [CUT_OFF] * 2  # plays that begin anew do not follow the old ones
+    assert last_before == [TRUNCATED] * 2  # plays that begin anew do not follow the old ones
     assert load_agent(tmp_path).about.action_meanings[1] == "FIRE"
 
 
@@ -195,10 +195,10 @@ def test_games_of_ales_vector_env_begin_anew(
     ("options", "message"),
     [
         ({"seed": 2}, "another config: seed: 1 → 2"),
-        ({"decisions": 99}, r"dqn\.decisions: 160 → 99"),
+        ({"steps": 99}, r"dqn\.steps: 160 → 99"),
         ({"exploration": "random"}, r"dqn\.exploration: 'sticky-random' → 'random'"),
         ({"env_id": "toy"}, "env_id: 'acvp-tests/AgentToy-v0' → 'acvp/Toy-v0'"),
-        ({"resume": "never"}, "has begun already"),
+        ({"resume": "never"}, "has already begun"),
     ],
 )
 def test_a_run_that_was_started_otherwise_is_refused(
@@ -217,7 +217,7 @@ def test_a_run_that_was_started_otherwise_is_refused(
         ({"exploration": "informed-model"}, "informed-model and --predictor belong together"),
         ({"predictor": Path("x")}, "informed-model and --predictor belong together"),
         ({"exploration": "informed-emulator", "emulator": "ale"}, "choose --emulator own"),
-        ({"games": 3}, "3 games and 2 decisions per update: one must divide the other"),
+        ({"games": 3}, "3 games and 2 agent steps per update: one must divide the other"),
         ({"emulator": "ale"}, "runs Atari games only"),
         ({"env_id": "no-such-game"}, "unknown environment"),
     ],

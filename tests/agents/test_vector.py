@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.agents.observations import Eye
-from acvp.agents.vec_env import AleVecEnv, GameVecEnv, Moment, PlayVecEnv
+from acvp.agents.observations import Preprocessor
+from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv, StepResult
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
@@ -22,19 +22,19 @@ def gray(frame: np.ndarray) -> np.ndarray:
     return GRAY_84.apply(frame, None)[..., 0]
 
 
-def step(env: PlayVecEnv, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+def step(env: AgentVecEnv, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
     env.step_async(actions)
     return env.step_wait()
 
 
 @pytest.mark.parametrize("name", ["toy", *ATARI])
-def test_the_eye_sees_the_gray_view_of_a_single_frame(name: str) -> None:
-    eye, rng = Eye(), np.random.default_rng(0)
+def test_the_preprocessor_gives_the_gray_view_of_a_single_frame(name: str) -> None:
+    preprocessor, rng = Preprocessor(), np.random.default_rng(0)
     with make_game(name) as game:
-        assert np.array_equal(eye.look(game, frame := game.reset(0)), gray(frame))
+        assert np.array_equal(preprocessor.apply(game, frame := game.reset(0)), gray(frame))
         for _ in range(30):
             step = game.step(int(rng.integers(len(game.action_meanings))))
-            assert np.array_equal(eye.look(game, step.frame), gray(step.frame))
+            assert np.array_equal(preprocessor.apply(game, step.frame), gray(step.frame))
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_only_fewer_lives_are_a_lost_life() -> None:
     """A life that is won, as at some scores in Atari, is none lost."""
 
     class Lives(GameVecEnv):
-        def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+        def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
             return [each._replace(lives=left.pop(0)) for each in super()._advance(actions)]
 
     left = [3, 4, 4, 2]
@@ -105,7 +105,7 @@ def test_scores_are_true_and_rewards_are_signs() -> None:
     env.close()
 
 
-class Scripted(PlayVecEnv):
+class Scripted(AgentVecEnv):
     """One game in which rewards and lives follow a script, until its end."""
 
     script = ((-5.0, 3), (0.0, 2), (30.0, 3), (2.0, 1))
@@ -117,10 +117,10 @@ class Scripted(PlayVecEnv):
     def _begin_all(self) -> list[tuple[np.ndarray, int]]:
         return [(np.zeros((84, 84), np.uint8), 3)]
 
-    def _advance(self, actions: np.ndarray) -> list[Moment]:
+    def _advance(self, actions: np.ndarray) -> list[StepResult]:
         reward, lives = self._left.pop(0)
         frame, over = np.zeros((84, 84), np.uint8), not self._left
-        return [Moment(frame, reward, over, False, lives, frame if over else None)]
+        return [StepResult(frame, reward, over, False, lives, frame if over else None)]
 
     def close(self) -> None:
         """Do nothing."""
@@ -194,7 +194,7 @@ def test_ales_vector_env_runs_atari_only() -> None:
 
 
 def test_the_face_is_stable_baselines3s() -> None:
-    env: PlayVecEnv = GameVecEnv([make_game(SMALL_TOY)] * 2, seed=1)
+    env: AgentVecEnv = GameVecEnv([make_game(SMALL_TOY)] * 2, seed=1)
     assert env.action_meanings == TOY_ACTIONS
     assert env.env_is_wrapped(object) == [False, False]
     assert env.get_attr("env_id") == [SMALL_TOY] * 2

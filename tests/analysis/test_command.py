@@ -27,7 +27,7 @@ def test_analyze_writes_everything_and_the_same_twice(
 ) -> None:
     run = make_run(tmp_path / "mine", toy, predictor=untrained)
     for out in ("one", "two"):
-        arguments = ["analyze", "--run", str(run), "--data", str(toy.path), "--out", str(tmp_path / out), *QUICK]
+        arguments = ["analyze", "--predictor", str(run), "--data", str(toy.path), "--out", str(tmp_path / out), *QUICK]
         assert main(arguments) == 0
     printed = capsys.readouterr()
     for words in ("Action similarity", "Non-Action", "Contingency", "opposite"):
@@ -51,7 +51,7 @@ def test_a_predictor_without_factors_still_has_maps(
     tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(tmp_path / "mlp", toy)
-    assert main(["analyze", "--run", str(run), "--data", str(toy.path), *QUICK]) == 0
+    assert main(["analyze", "--predictor", str(run), "--data", str(toy.path), *QUICK]) == 0
     body = json.loads((run / "analysis.json").read_text())
     assert body["left_out"].keys() == {"similarity", "controlled"}
     assert {"contingency", "different_actions"} <= body.keys()
@@ -64,7 +64,7 @@ def test_a_store_that_cannot_be_played_again(tmp_path: Path, toy: EpisodeStore, 
         for episode in toy:
             writer.add(episode)
     run = make_run(tmp_path / "mine", toy, predictor=untrained)
-    assert main(["analyze", "--run", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 0
+    assert main(["analyze", "--predictor", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 0
     body = json.loads((run / "analysis.json").read_text())
     assert body["left_out"].keys() == {"explained change", "contingency", "different actions"}
     assert {"similarity", "controlled"} <= body.keys()
@@ -76,7 +76,7 @@ def test_nothing_at_all(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
         for episode in toy:
             writer.add(episode)
     run = make_run(tmp_path / "mlp", toy)
-    assert main(["analyze", "--run", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 2
+    assert main(["analyze", "--predictor", str(run), "--data", str(tmp_path / "imported"), *QUICK]) == 2
     assert "nothing could be analyzed" in capsys.readouterr().err
     assert not (run / "analysis.json").exists()
 
@@ -90,7 +90,7 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, untrained: Predictor, capsy
         (["--run", run, *data, "--at", "soon"], "--at soon: write EPISODE:FRAME"),
         (["--run", run, *data, "--steps", "900"], "--steps 900"),
         (["--run", str(tmp_path / "nowhere"), *data], "no such folder"),
-        (["--run", run, "--data", str(tmp_path)], "is not a store"),
+        (["--run", run, "--data", str(tmp_path)], "is not a dataset"),
     ):
         assert main(["analyze", *arguments]) == 2
         printed = capsys.readouterr().err

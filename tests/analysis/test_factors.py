@@ -34,7 +34,7 @@ def pixel_predictor() -> PixelPredictor:
     palette = tuple((30 * i, 255 - 20 * i) for i in range(8))
     config = PixelConfig(
         actions=ACTIONS, frame=SIZES["frame"], palette=palette, quantized=True, context=3, cell=3, embedding=4,
-        channels=(6, 8), blocks=(1, 2), outcome_heads=False,
+        channels=(6, 8), blocks=(1, 2), predict_rewards=False,
     )  # fmt: skip
     predictor = build_predictor(config, seeded(1)).eval()
     assert isinstance(predictor, PixelPredictor)
@@ -77,7 +77,7 @@ def test_others_have_none(name: str) -> None:
         factor_tables(small_predictor(name))
 
 
-def test_both_halves_together_are_the_whole() -> None:
+def test_both_parts_of_the_split_together_are_the_whole() -> None:
     """W^dec is linear in the factors, so what two halves give, less b once, is what all give."""
     predictor = small_predictor("feedforward")
     with torch.no_grad():
@@ -102,7 +102,7 @@ def test_a_copy_is_changed_and_not_the_predictor() -> None:
 
 
 @pytest.mark.parametrize("hold", [False, True])
-def test_without_factors_actions_do_not_tell(hold: bool) -> None:
+def test_without_factors_actions_change_nothing(hold: bool) -> None:
     predictor = small_predictor("recurrent")
     futures = every_future(with_only(predictor, np.zeros(9, np.bool_), hold=hold))
     torch.testing.assert_close(futures[:, 0], futures[:, 1], rtol=0, atol=1e-8)  # rows of a batch differ by rounding
@@ -112,7 +112,7 @@ def test_without_factors_actions_do_not_tell(hold: bool) -> None:
     assert torch.equal(kept, every_future(predictor))
 
 
-def test_the_pixel_exact_network_goes_on_without_factors() -> None:
+def test_the_pixel_exact_network_works_without_factors() -> None:
     predictor = pixel_predictor()
     count = len(all_factors(predictor))
     assert not any(layer.gates for layer in action_layers(predictor))

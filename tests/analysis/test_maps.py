@@ -12,19 +12,19 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from acvp.analysis.branches import different_actions, predict_futures, telling_part
+from acvp.analysis.branches import different_actions, informative_region, predict_futures
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.contingency import agreement, contingency_maps, correlation, spread
 from acvp.analysis.figures import GAP, SIDE, grid
 from acvp.analysis.samples import Emulated, Study, open_study
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.futures import every_action, moments
-from acvp.evaluation.windows import Place
+from acvp.evaluation.futures import branched_states, every_action
 from acvp.figures import LINE
 from acvp.loaded import LoadedModel, baselines
-from tests.evaluation.predictors import Oracle, as_subject
+from tests.evaluation.predictors import Oracle, as_model
 
 CONTEXT = 10
 
@@ -35,12 +35,12 @@ def quiet(done: int, total: int) -> None:
 
 @pytest.fixture(scope="module")
 def oracle(toy: EpisodeStore) -> LoadedModel:
-    return as_subject("oracle", Oracle(toy, CONTEXT))
+    return as_model("oracle", Oracle(toy, CONTEXT))
 
 
-def study_of(subject: LoadedModel, store: EpisodeStore, **options: object) -> Study:
-    config = AnalyzeConfig(run=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
-    return open_study(subject, store, config, quiet)
+def study_of(model: LoadedModel, store: EpisodeStore, **options: object) -> Study:
+    config = AnalyzeConfig(predictor=Path("run"), data=store.path, states=12, **options)  # type: ignore[arg-type]
+    return open_study(model, store, config, quiet)
 
 
 @pytest.mark.slow
@@ -90,33 +90,33 @@ def test_a_single_state_has_no_other_states() -> None:
 
 def test_predicted_futures_of_the_truth(toy: EpisodeStore, oracle: LoadedModel) -> None:
     plans = every_action(toy.action_count, 3)
-    for moment in moments(toy, [Place(0, 5), Place(2, 20)], RGB, CONTEXT, lambda number: plans):
-        assert moment is not None
-        assert np.array_equal(predict_futures(oracle, moment), moment.futures)
+    for branched in branched_states(toy, [WindowStart(0, 5), WindowStart(2, 20)], RGB, CONTEXT, lambda number: plans):
+        assert branched is not None
+        assert np.array_equal(predict_futures(oracle, branched), branched.futures)
 
 
 def test_the_emulator_agrees_with_the_store(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy)
-    taken = study.futures[np.arange(12), study.scenes.actions[:, -1]]
-    assert np.array_equal(taken, study.scenes.after)
-    player = np.argwhere((study.scenes.after == 240).all(-1)).reshape(12, -1, 3)[..., 1:].mean(1)
+    taken = study.futures[np.arange(12), study.samples.actions[:, -1]]
+    assert np.array_equal(taken, study.samples.after)
+    player = np.argwhere((study.samples.after == 240).all(-1)).reshape(12, -1, 3)[..., 1:].mean(1)
     assert np.array_equal(study.positions[:, 1], player)
 
 
-def test_examples_are_moments_in_which_the_action_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_examples_are_informative_samples(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy, examples=2)
     assert len(study.examples) == 2
-    for place in study.examples:
-        futures = study.futures[study.scenes.places.index(place)]
+    for start in study.examples:
+        futures = study.futures[study.samples.starts.index(start)]
         assert (futures != futures[:1]).any()
 
 
-def test_named_moments(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_frames_named_by_at(toy: EpisodeStore, oracle: LoadedModel) -> None:
     number = toy.entries[2].number
     study = study_of(oracle, toy, at=(f"{number}:15",))
-    assert [study.title(place) for place in study.examples] == [f"episode {number}, frame 15"]
+    assert [study.title(start) for start in study.examples] == [f"episode {number}, frame 15"]
     part = different_actions(study, quiet)
-    assert part.body["moments"] == [f"episode {number}, frame 15"]
+    assert part.body["states"] == [f"episode {number}, frame 15"]
     assert part.files.keys() == {"different-actions-0.png", "different-actions-0-zoom.png"}
 
 
@@ -124,16 +124,16 @@ def test_named_moments(toy: EpisodeStore, oracle: LoadedModel) -> None:
     ("at", "told"),
     [("x", "write EPISODE:FRAME"), ("99:15", "the test episodes of"), ("0:3", "frames 9 to"), ("0:9999", "to come")],
 )
-def test_moments_that_are_not_there(toy: EpisodeStore, oracle: LoadedModel, at: str, told: str) -> None:
+def test_named_frames_that_are_not_there(toy: EpisodeStore, oracle: LoadedModel, at: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         study_of(oracle, toy, at=(at,))
 
 
-def test_the_part_that_tells() -> None:
+def test_the_informative_region() -> None:
     futures = np.zeros((3, 2, 100, 80, 1), np.uint8)
-    assert telling_part(futures) == (slice(None), slice(None))
+    assert informative_region(futures) == (slice(None), slice(None))
     futures[1, 1, 40:44, 70:76] = 9
-    rows, columns = telling_part(futures)
+    rows, columns = informative_region(futures)
     assert rows.start <= 40 < 44 <= rows.stop
     assert rows.stop - rows.start == 25
     assert columns.start <= 70
@@ -167,11 +167,11 @@ def test_a_store_that_cannot_be_played_again(toy: EpisodeStore, oracle: LoadedMo
         contingency_maps(study, quiet)
 
 
-def test_a_game_that_neither_saves_nor_tells(toy: EpisodeStore, oracle: LoadedModel) -> None:
+def test_a_game_that_neither_saves_nor_reports_positions(toy: EpisodeStore, oracle: LoadedModel) -> None:
     study = study_of(oracle, toy)
     positions = np.full((12, 2, 2), np.nan)
     silent = replace(study, emulated=Emulated(positions, None))
-    with pytest.raises(UserError, match="does not tell where its controlled object is"):
+    with pytest.raises(UserError, match="does not report where its controlled object is"):
         _ = silent.positions
     with pytest.raises(UserError, match="cannot save its state"):
         _ = silent.futures

@@ -13,8 +13,8 @@ from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
 from acvp.training.config import OptimizerConfig, Phase
-from acvp.training.presets import network
 from tests.analysis.games import FIRING_TOY, SIZE
+from tests.networks import network
 from tests.training.small import run, small_config
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     assert run(store, training, folder / "run", save_minutes=99).exit_code == 0
-    config = AnalyzeConfig(run=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
+    config = AnalyzeConfig(predictor=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
     found = analyze_run(config, acvp.load, lambda name: lambda done, total: None)
     torch.set_num_threads(threads)
     return found
@@ -73,7 +73,7 @@ def test_hiding_the_action_from_the_factors_that_vary_loses_the_player_alone(bod
     assert abs(explained["prediction"][1] - explained["Action's at mean"][1]) < 0.05
 
 
-def test_the_predicted_map_is_where_the_action_tells(body: dict[str, Any]) -> None:
+def test_the_predicted_map_is_where_the_action_matters(body: dict[str, Any]) -> None:
     found = body["contingency"]["correlation"]
     assert found["by_state"] > 0.8
     assert found["by_state"] > found["by_state_of_mean_map"] + 0.3

@@ -13,12 +13,12 @@ from PIL import Image
 
 from acvp.agents.agent import Agent, AgentAbout
 from acvp.agents.network import NetworkConfig, ValueNetwork
+from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress
 from acvp.control.config import ControlConfig, ExploreConfig
-from acvp.control.explore import explore, explore_sources, explore_table, first_rewards
+from acvp.control.explore import explore, explore_game, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
-from acvp.control.predicted_play import play
 from acvp.control.run import agent_fingerprint, control_runs, control_table
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84, RGB
@@ -28,7 +28,7 @@ from tests.control.trail import TRAIL, HashAgent, TrailOracle
 from tests.evaluation.runs import make_run
 from tests.evaluation.test_commands import mistake
 
-EXPLORE = ["--seeds", "2", "--max-decisions", "30", "--map-decisions", "30", "--map-seeds", "2", "--noops", "3"]
+EXPLORE = ["--seeds", "2", "--max-steps", "30", "--map-steps", "30", "--map-seeds", "2", "--noops", "3"]
 
 
 class Stages:
@@ -57,11 +57,11 @@ def load_agent(name: str) -> HashAgent:
 
 def control(tmp_path: Path, **options: Any) -> ControlConfig:
     usual: dict[str, Any] = {
-        "runs": (tmp_path / "oracle",),
+        "predictors": (tmp_path / "oracle",),
         "agent": "hash",
         "out": tmp_path / "out",
-        "plays": 5,
-        "depths": (1, 4),
+        "episodes": 5,
+        "horizons": (1, 4),
     }
     return ControlConfig(**(usual | options))
 
@@ -84,7 +84,7 @@ def test_control_writes_everything(tmp_path: Path) -> None:
     body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
-        same = {"depth": point["depth"]} | body["emulator"]
+        same = {"horizon": point["horizon"]} | body["emulator"]
         assert point == same  # an oracle is as good as the emulator, at any depth
     assert len(body["random"]["scores"]) == 5
     assert read(tmp_path / "out" / "control.json") == json.loads(json.dumps(body))
@@ -115,12 +115,12 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
 
-    def stop_at_four(games: Any, player: Any, sight: Any, **options: Any) -> Any:
-        if getattr(sight, "reground_every", 0) == 4:
+    def stop_at_four(player: Any, games: Any, source: Any, **options: Any) -> Any:
+        if getattr(source, "horizon", 0) == 4:
             raise KeyboardInterrupt
-        return play(games, player, sight, **options)
+        return play_episodes(player, games, source, **options)
 
-    monkeypatch.setattr("acvp.control.run.play", stop_at_four)
+    monkeypatch.setattr("acvp.control.run.play_episodes", stop_at_four)
     with pytest.raises(KeyboardInterrupt):
         control_runs(config, load_oracle, load_agent, stages)
     monkeypatch.undo()
@@ -128,7 +128,7 @@ def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     held = ["constant STAY", "constant ON", "constant BACK"]
     assert stages.names == ["emulator", "random", *held, "oracle, n = 1", "oracle, n = 4"]
     assert again.names == ["oracle, n = 4"]
-    assert again.last[0] == again.last[1]  # as long as the emulator's longest play
+    assert again.last[0] == again.last[1]  # as long as the emulator's longest episode
     control_runs(replace(config, seed=1), load_oracle, load_agent, again)
     assert again.names[1:] == stages.names  # another seed is another measurement
 
@@ -144,11 +144,11 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
         body = control_runs(config, load, load_agent, stages)
-        return {name: [point["depth"] for point in curve] for name, curve in body["runs"].items()}
+        return {name: [point["horizon"] for point in curve] for name, curve in body["runs"].items()}
 
     stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
-    assert shown(control(tmp_path, runs=(fast,), depths=(1, 4, 2))) == {"fast": [1, 2, 4]}
-    both = control(tmp_path, runs=(fast, slow), depths=(4,))
+    assert shown(control(tmp_path, predictors=(fast,), horizons=(1, 4, 2))) == {"fast": [1, 2, 4]}
+    both = control(tmp_path, predictors=(fast, slow), horizons=(4,))
     assert shown(both) == {"fast": [1, 2, 4], "slow": [4]}
     assert stages.names[-1] == "slow, n = 4"
     table = control_table(read(tmp_path / "out" / "control.json"))
@@ -163,12 +163,12 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     about = AgentAbout(env_id=toy.info.env_id, action_meanings=toy.info.action_meanings)
     Agent(network, about).save(tmp_path / "agent")
     runs = [str(make_run(tmp_path / view.name, toy, view=view)) for view in (RGB, GRAY_84)]
-    options = ["--plays", "2", "--depths", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
-    assert main(["control", "--runs", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
-    assert "grounded every n" in capsys.readouterr().out
+    options = ["--episodes", "2", "--horizons", "3", "--max-steps", "9", "--out", str(tmp_path / "out")]
+    assert main(["control", "--predictors", *runs, "--agent", str(tmp_path / "agent"), *options]) == 0
+    assert "resync every n" in capsys.readouterr().out
     body = read(tmp_path / "out" / "control.json")
     assert body["runs"].keys() == {"rgb", "gray84"}
-    assert body["emulator"]["decisions"] == [9, 9]
+    assert body["emulator"]["steps"] == [9, 9]
 
 
 def test_agents_are_told_apart() -> None:
@@ -192,27 +192,30 @@ def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
 
 
 def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
-    stranger = HashAgent(about=HashAgent.About(TRAIL, ("NOOP", "UP")))
-    with pytest.raises(UserError, match="agent hash plays acvp-tests/Trail-v0 with 2 actions"):
+    stranger = HashAgent(about=AgentAbout(env_id=TRAIL, action_meanings=("NOOP", "UP")))
+    with pytest.raises(
+        UserError, match="the agent of acvp-tests/Trail-v0 has the actions NOOP UP, acvp-tests/Trail-v0 has STAY"
+    ):
         control_runs(control(tmp_path), load_oracle, lambda name: stranger, Stages())
-    toy = HashAgent(about=HashAgent.About("acvp/Toy-v0", ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")))
-    with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, the game is acvp/Toy-v0"):
+    actions = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
+    toy = HashAgent(about=AgentAbout(env_id="acvp/Toy-v0", action_meanings=actions))
+    with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, not acvp/Toy-v0"):
         control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
-    twice = control(tmp_path, runs=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
+    twice = control(tmp_path, predictors=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
     with pytest.raises(UserError, match="two are called oracle"):
         control_runs(twice, load_oracle, load_agent, Stages())
     assert not (tmp_path / "out").exists()
 
 
 def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig:
-    usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "run": tmp_path / "oracle", "seeds": 3}
-    usual |= {"sources": ("random", "informed-model"), "max_decisions": 50, "map_decisions": 20, "map_seeds": 1}
+    usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "predictor": tmp_path / "oracle", "seeds": 3}
+    usual |= {"sources": ("random", "informed-model"), "max_steps": 50, "map_steps": 20, "map_seeds": 1}
     return ExploreConfig(**(usual | options))
 
 
 @pytest.mark.slow
 def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = explore_sources(explored(tmp_path, "whole"), load_oracle, Stages())
+    whole = explore_game(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
 
     def stop_in_the_middle(*given: Any, seed: int, **options: Any) -> Any:
@@ -222,15 +225,15 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("acvp.control.explore.explore", stop_in_the_middle)
     with pytest.raises(KeyboardInterrupt):
-        explore_sources(explored(tmp_path), load_oracle, stages)
+        explore_game(explored(tmp_path), load_oracle, stages)
     monkeypatch.undo()
-    assert explore_sources(explored(tmp_path), load_oracle, again) == whole
+    assert explore_game(explored(tmp_path), load_oracle, again) == whole
     assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
     assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
-    assert "does not tell where its controlled object is" in whole["note"]  # the trail does not say
+    assert "does not report where its controlled object is" in whole["note"]  # the trail does not say
     check_pictures(tmp_path / "out" / "plots", "first-reward")
     more = explored(tmp_path, seeds=4)
-    explore_sources(more, load_oracle, again)
+    explore_game(more, load_oracle, again)
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
@@ -244,19 +247,19 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
         oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
-    explore_sources(explored(tmp_path), load_oracle, Stages())
+    explore_game(explored(tmp_path), load_oracle, Stages())
     again, once_more = Stages(), Stages()
-    explore_sources(explored(tmp_path, **change), load, again)
+    explore_game(explored(tmp_path, **change), load, again)
     assert again.names == [f"informed-model, seed {seed}" for seed in range(3)]
-    explore_sources(explored(tmp_path, **change), load, once_more)
+    explore_game(explored(tmp_path, **change), load, once_more)
     assert once_more.names == []
 
 
 @pytest.mark.parametrize(("most", "held_for"), [(50, 50), (500, 5)])
 def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
-    config = explored(tmp_path, sources=("random", "constant"), run=None, max_decisions=most, map_decisions=0)
-    body = explore_sources(config, load_oracle, Stages())
+    config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
+    body = explore_game(config, load_oracle, Stages())
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
     assert [(row["action"], row["median"], row["never"]) for row in found["actions"]] == [
@@ -265,22 +268,22 @@ def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most:
     rows = {row[0]: row[1:] for row in explore_table(body).rows}
     assert rows["constant ON"] == ("4", "0 of 3", "–")
     again = Stages()
-    assert explore_sources(config, load_oracle, again) == body
+    assert explore_game(config, load_oracle, again) == body
     assert again.names == []
 
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"seeds": 1, "max_decisions": 60, "map_decisions": 0, "noops": 0, "run": None}
+    options: dict[str, Any] = {"seeds": 1, "max_steps": 60, "map_steps": 0, "noops": 0, "predictor": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
-    table = explore_table(explore_sources(config, load_oracle, Stages()))
-    assert table.heads == ("source", "median decisions to the first reward", "paper", "never", "cells covered")
+    table = explore_table(explore_game(config, load_oracle, Stages()))
+    assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
 
 
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"noops": 0, "max_decisions": 1, "map_decisions": 40, "map_seeds": 4, "seeds": 4}
-    config = explored(tmp_path, env_id="freeway", sources=("random",), run=None, **options)
-    explore_sources(config, load_oracle, Stages())
+    options: dict[str, Any] = {"noops": 0, "max_steps": 1, "map_steps": 40, "map_seeds": 4, "seeds": 4}
+    config = explored(tmp_path, env_id="freeway", sources=("random",), predictor=None, **options)
+    explore_game(config, load_oracle, Stages())
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
     assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4
@@ -305,7 +308,7 @@ def test_first_rewards_that_never_came() -> None:
     rows = [found | {"first_reward": value} for value in (10, None, 30, None)]
     told = first_rewards(rows, 50)
     assert told == {"first_reward": [10, None, 30, None], "median": 40.0, "never": 2}
-    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_decisions": 50}
+    body = {"sources": {"random": told}, "game": "g", "seeds": 4, "max_steps": 50}
     assert explore_table(body).rows == (("random", "≥ 40", "2 of 4", "–"),)
 
 
@@ -341,15 +344,15 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
     run, out = str(make_run(tmp_path / "a", toy)), ["--out", str(tmp_path / "out")]
     freeway = ["--env-id", "freeway", *out]
     for arguments, told in (
-        (["explore", *freeway, "--sources", "informed-model"], "name one with --run"),
-        (["explore", *freeway, "--run", run], "predicts acvp/Toy-v0, the game is ALE/Freeway-v5"),
+        (["explore", *freeway, "--sources", "informed-model"], "name one with --predictor"),
+        (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, not ALE/Freeway-v5"),
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
         (["explore", *freeway, "--sources", "random", "random"], "each once"),
-        (["explore", "--env-id", TRAIL, *out], "cannot save its state"),
-        (["control", "--runs", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
-        (["control", "--runs", run, "--agent", "x", "--depths", "0", *out], "--depths 0"),
-        (["control", "--runs", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
+        (["explore", "--env-id", TRAIL, *out], "Trail-v0 cannot save"),
+        (["control", "--predictors", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
+        (["control", "--predictors", run, "--agent", "x", "--horizons", "0", *out], "--horizons 0"),
+        (["control", "--predictors", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()

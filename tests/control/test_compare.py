@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acvp.agents.play import evaluation_seed, keep_references, play_references, pooled
+from acvp.agents.references import evaluation_seed, play_references, pool_references, write_references
 from acvp.cli.main import main
 from acvp.control import compare
 from acvp.envs import make_game
@@ -48,7 +48,7 @@ def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.
     assert body["provenance"]["command"]
     assert (tmp_path / "out" / "plots" / "learning.png").stat().st_size > 5000
     assert (tmp_path / "out" / "plots" / "learning.svg").exists()
-    assert "random: 4.0 ± 2.0 after 100 decisions (seed 1, 2)" in capsys.readouterr().out
+    assert "random: 4.0 ± 2.0 after 100 agent steps (seed 1, 2)" in capsys.readouterr().out
 
 
 def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "lie at different decisions"),
+        ({"exploration": "random", "seed": 2, "scores": [0.0]}, "have different agent steps"),
         ({"exploration": "random", "seed": 1, "scores": [0.0, 1.0]}, "seed 1 comes twice"),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "env_id": "acvp/Other-v0"}, "env_id: "),
         ({"exploration": "random", "seed": 2, "scores": [0.0, 1.0], "max_steps": 9}, "max_steps: "),
@@ -75,9 +75,9 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
                 "exploration": "informed-model",
                 "seed": 2,
                 "scores": [0.0],
-                "dqn": {"exploration": "x", "decisions": 9},
+                "dqn": {"exploration": "x", "steps": 9},
             },
-            "decisions: ",
+            "steps: ",
         ),
         (
             {"exploration": "informed-model", "seed": 2, "scores": [0.0], "dqn": {"exploration": "x", "lr": 9.0}},
@@ -113,19 +113,19 @@ def test_the_best_constant_action_stands_beside_the_curves(
         written(tmp_path / str(seed), exploration="random", seed=seed, scores=[0.0, 2.0], max_steps=20)
         for seed in (1, 2)
     ]
-    options: dict[str, Any] = {"plays": 2, "epsilon": 0.05}
+    options: dict[str, Any] = {"episodes": 2, "epsilon": 0.05}
     seeds = [evaluation_seed(seed, 1) for seed in (1, 2)]
     with make_game("toy", max_steps=20) as game:
         played = [play_references([game], **options, seed=seed) for seed in seeds]
-    first = pooled(played)
+    first = pool_references(played)
     assert compared(tmp_path, runs)["references"] == first
     best = first["constant"]
     assert f"constant {best['action']} {best['mean']:,.1f} ± " in capsys.readouterr().out
     monkeypatch.setattr(compare, "play_references", None)
     assert compared(tmp_path, runs)["references"] == first
-    better = pooled([played[0]])
+    better = pool_references([played[0]])
     better["constant"]["actions"][3]["scores"] = [90.0, 90.0]
-    keep_references(Path(runs[0]), options | {"seed": seeds[0]}, better)
+    write_references(Path(runs[0]), options | {"seed": seeds[0]}, better)
     assert compared(tmp_path, runs)["references"]["constant"]["action"] == "LEFT"  # the run's own count
     assert "references" not in compared(tmp_path, runs, "--no-references")
 

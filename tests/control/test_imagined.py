@@ -24,7 +24,7 @@ IMAGINED = acvp.control.IMAGINED_ID
 
 
 def made(store: EpisodeStore, **options: Any) -> gymnasium.Env[Any, Any]:
-    return gymnasium.make(IMAGINED, predictor=TrailOracle(), store=store, **options)
+    return gymnasium.make(IMAGINED, predictor=TrailOracle(), data=store, **options)
 
 
 @pytest.mark.parametrize("observation", ["frame", "agent"])
@@ -40,7 +40,7 @@ def test_stable_baselines_checker(trail: EpisodeStore) -> None:
 
 
 def test_it_is_the_game_that_the_predictor_knows(trail: EpisodeStore) -> None:
-    env, rng = made(trail, max_steps=1000), np.random.default_rng(0)
+    env, rng = made(trail, horizon=1000), np.random.default_rng(0)
     ended = 0
     for seed in range(6):
         observation, info = env.reset(seed=seed)
@@ -62,7 +62,7 @@ def test_it_is_the_game_that_the_predictor_knows(trail: EpisodeStore) -> None:
 
 
 def test_an_episode_is_cut_off(trail: EpisodeStore) -> None:
-    env = made(trail, max_steps=2)
+    env = made(trail, horizon=2)
     env.reset(seed=0)
     ends = [env.step(0)[2:4] for _ in range(2)]
     assert ends == [(False, False), (False, True)]
@@ -85,7 +85,7 @@ def test_rendered_in_rgb(trail: EpisodeStore) -> None:
 
 
 def test_many_at_once_are_as_many_alone(trail: EpisodeStore) -> None:
-    envs = gymnasium.make_vec(IMAGINED, num_envs=5, predictor=TrailOracle(), store=trail, max_steps=9)
+    envs = gymnasium.make_vec(IMAGINED, num_envs=5, predictor=TrailOracle(), data=trail, horizon=9)
     assert isinstance(envs.unwrapped, ImaginedVectorEnv)
     assert envs.observation_space.shape == (5, 12, 12, 3)
     observations, infos = envs.reset(seed=4)
@@ -113,27 +113,27 @@ def test_many_at_once_are_as_many_alone(trail: EpisodeStore) -> None:
 def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
     """The same game as what an agent sees of it, and a DQN that learns in it."""
     games = pytest.importorskip("acvp.control.learning")
-    env = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
+    env = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, horizon=7)
     observations = env.reset()
     assert observations.shape == (3, 4, 84, 84)
     over = 0
     for step in range(30):
-        before, scores = observations, [play.score for play in env.plays]
+        before, scores = observations, [episode.score for episode in env.episodes]
         observations, rewards, dones, infos = env.step(np.random.default_rng(step).integers(3, size=3))
         for row in range(3):
             if not dones[row]:
                 assert np.array_equal(observations[row, :-1], before[row, 1:])
-                assert env.plays[row].score == scores[row] + rewards[row]
+                assert env.episodes[row].score == scores[row] + rewards[row]
                 continue
             over += 1
             assert np.array_equal(infos[row]["terminal_observation"][:-1], before[row, 1:])
             assert (observations[row] == observations[row, 0]).all()  # a new play, its first frame four times
     assert over > 8
-    again = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, max_steps=7)
-    again.plays = env.plays  # as a run that goes on has them
+    again = games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1, horizon=7)
+    again.episodes = env.episodes  # as a run that goes on has them
     assert not np.array_equal(again.reset(), games.ImaginedVecEnv(TrailOracle(), trail, games=3, seed=1).reset())
     dqn, settings = pytest.importorskip("acvp.agents.dqn"), pytest.importorskip("acvp.agents.presets")
-    small = replace(settings.smoke(), games=3, decisions_per_update=3, learning_starts=9, replay=100, batch_size=4)
+    small = replace(settings.smoke(), games=3, steps_per_update=3, learning_starts=9, replay=100, batch_size=4)
     agent = dqn.AcvpDqn(small, env, seed=1, device="cpu")
     agent.learn(30)
     assert agent._n_updates > 3
@@ -141,7 +141,7 @@ def test_games_for_acvp_s_dqn(trail: EpisodeStore) -> None:
 
 def test_the_same_seed_the_same_plays(trail: EpisodeStore) -> None:
     def frames(seed: int) -> list[Any]:
-        envs = ImaginedVectorEnv(3, TrailOracle(), trail, max_steps=5)
+        envs = ImaginedVectorEnv(3, TrailOracle(), trail, horizon=5)
         seen = [envs.reset(seed=seed)[0]]
         return [*seen, *(envs.step(np.array([0, 1, 2]))[0] for _ in range(12))]
 
@@ -155,15 +155,15 @@ def test_an_agent_of_stable_baselines_trains_in_it(trail: EpisodeStore, algorith
     options: dict[str, Any] = {"buffer_size": 200, "learning_starts": 20}
     if algorithm == "PPO":
         options = {"n_steps": 40, "batch_size": 40, "n_epochs": 1}
-    env = made(trail, max_steps=20)
+    env = made(trail, horizon=20)
     agent = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **options)
     agent.learn(40)
     assert agent.num_timesteps == 40
     assert 0 <= int(agent.predict(env.reset(seed=0)[0])[0]) < 3
 
 
-def test_a_predictor_without_outcome_heads(trail: EpisodeStore) -> None:
-    with pytest.raises(UserError, match=r"needs rewards and ends.*--outcome-heads"):
+def test_a_predictor_without_reward_and_termination_heads(trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match=r"needs rewards and terminations.*--predict-rewards"):
         ImaginedEnv(TrailOracle(heads=False), trail)
 
 
@@ -175,10 +175,10 @@ def test_a_predictor_of_another_game(trail: EpisodeStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"), [({"max_steps": 0}, "max_steps is 0"), ({"observation": "sound"}, "observation is 'sound'")]
+    ("wrong", "message"), [({"horizon": 0}, "horizon is 0"), ({"observation": "sound"}, "observation is 'sound'")]
 )
-def test_impossible_options(trail: EpisodeStore, wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_impossible_options(trail: EpisodeStore, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         ImaginedEnv(TrailOracle(), trail, **wrong)
 
 
@@ -192,7 +192,7 @@ def test_folders_that_are_not_there(trail: EpisodeStore, tmp_path: Path) -> None
 def test_an_end_is_imagined_where_it_is_likelier_than_not() -> None:
     """A logit of 0 is a probability of one half."""
     reward = torch.tensor([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]])
-    outcome = Outcome(reward=reward, end=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
+    outcome = Outcome(reward=reward, termination=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
     signs, ends = _outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))
     assert signs.tolist() == [-1.0, 0.0, 1.0, 1.0]
     assert ends.tolist() == [False, False, True, True]

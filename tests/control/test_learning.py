@@ -18,25 +18,25 @@ from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.play import Scores, play_games
+from acvp.agents.play import Scores, play_episodes
 from acvp.agents.run import train_agent
 from acvp.agents.vec_env import GameVecEnv
-from acvp.control.informed import EmulatorSource, InformedExploration, ModelSource
+from acvp.control.informed import EmulatorLookahead, InformedExploration, ModelLookahead
 from acvp.control.learning import ImaginedVecEnv, imagined_games, informed_strategy
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.agents.short_runs import SHORT, outcome, stop_at
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS
 from tests.control.trail import TRAIL, TrailOracle
+from tests.networks import network
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "EVALUATION_STEPS", 10)
-    monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, decisions=60, evaluations=1))
+    monkeypatch.setitem(presets.PRESETS, "smoke", lambda: replace(SHORT, steps=60, evaluations=1))
 
 
 def predictor(view: str = "gray84", env_id: str = SMALL_TOY) -> Predictor:
@@ -94,7 +94,7 @@ def test_other_strategies_are_not_its_business() -> None:
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
-        (predictor(env_id="acvp/Other-v0"), "predicts acvp/Other-v0, the game is acvp-tests/AgentToy-v0"),
+        (predictor(env_id="acvp/Other-v0"), "predicts acvp/Other-v0, not acvp-tests/AgentToy-v0"),
     ],
 )
 def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predictor, message: str) -> None:
@@ -105,17 +105,17 @@ def test_a_predictor_that_cannot_guide_is_refused(tmp_path: Path, guide: Predict
 
 def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, Any]] = []
-    real = ModelSource.see
+    real = ModelLookahead.observe
 
-    def see(source: ModelSource, frames: Any, begins: Any) -> None:
+    def see(source: ModelLookahead, frames: Any, begins: Any) -> None:
         seen.append((frames.shape, frames.any()))
         real(source, frames, begins)
 
-    monkeypatch.setattr(ModelSource, "see", see)
+    monkeypatch.setattr(ModelLookahead, "observe", see)
     assert run(tmp_path / "run", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color")) == 0
     assert {shape[1:] for shape, _ in seen} == {(16, 16, 3)}
     assert all(anything for _, anything in seen)
-    with pytest.raises(UserError, match="looks at frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
+    with pytest.raises(UserError, match="sees frames in rgb, ALE's vector env gives gray84: choose --emulator own"):
         run(
             tmp_path / "ale", predictor("rgb"), exploration="informed-model", predictor=Path("runs/color"),
             emulator="ale",
@@ -124,7 +124,7 @@ def test_a_predictor_in_color_sees_what_the_games_show(tmp_path: Path, monkeypat
 
 def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, weights: str | None = None, **options: Any) -> int:
     config = AgentTrainConfig(
-        env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), store=store.path, **options
+        env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), data=store.path, **options
     )
     return train_agent(
         config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle()), weights
@@ -139,11 +139,11 @@ def test_an_agent_learns_in_an_imagined_game_only(
     played: list[int] = []
 
     def play(*args: Any, **options: Any) -> Scores:
-        scores = play_games(*args, **options)
-        played.append(len(scores.plays))
-        return Scores(tuple(replace(each, score=-float(len(played))) for each in scores.plays))  # worse and worse
+        scores = play_episodes(*args, **options)
+        played.append(len(scores.episodes))
+        return Scores(tuple(replace(each, score=-float(len(played))) for each in scores.episodes))  # worse and worse
 
-    monkeypatch.setattr(trainer, "play_games", play)
+    monkeypatch.setattr(trainer, "play_episodes", play)
     steps: list[int] = []
     learned_in = ImaginedVecEnv._advance
 
@@ -170,17 +170,17 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
     lengths: dict[str, list[int]] = {"imagined": [], "real": []}
 
     def play(*args: Any, **options: Any) -> Scores:
-        scores = play_games(*args, **options)
-        lengths["real"] += [len(each.actions) for each in scores.plays]
+        scores = play_episodes(*args, **options)
+        lengths["real"] += [len(each.actions) for each in scores.episodes]
         return scores
 
     make = session._begin
 
     def begin(config: Any, run: Any, settings: Any, env: Any, weights: Any) -> None:
-        lengths["imagined"].append(env._imagined.max_steps)
+        lengths["imagined"].append(env._imagined.horizon)
         make(config, run, settings, env, weights)
 
-    monkeypatch.setattr(trainer, "play_games", play)
+    monkeypatch.setattr(trainer, "play_episodes", play)
     monkeypatch.setattr(session, "_begin", begin)
     assert imagine(tmp_path / "run", trail, max_steps=5) == 0
     assert lengths["imagined"] == [5]
@@ -193,8 +193,8 @@ def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     assert make is not None
     env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
     strategy = make(env)
-    assert isinstance(strategy.source, EmulatorSource)
-    assert (strategy.config.delta, strategy.config.memory, strategy.source.look_ahead) == (7, 20, 3)
+    assert isinstance(strategy.lookahead, EmulatorLookahead)
+    assert (strategy.kernel.delta, strategy.kernel.memory, strategy.lookahead.look_ahead) == (7, 20, 3)
     env.close()
     with pytest.raises(UserError, match="--look-ahead 0: at least 1"):
         replace(config, look_ahead=0)
@@ -208,12 +208,12 @@ def test_an_imagined_game_of_another_one_is_refused(tmp_path: Path, trail: Episo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"imagined": Path("a")}, "--imagined and --store belong together"),
-        ({"store": Path("a")}, "--imagined and --store belong together"),
-        ({"imagined": Path("a"), "store": Path("b"), "emulator": "ale"}, "learns in no emulator"),
+        ({"imagined": Path("a")}, "--imagined and --data belong together"),
+        ({"data": Path("a")}, "--imagined and --data belong together"),
+        ({"imagined": Path("a"), "data": Path("b"), "emulator": "ale"}, "learns in no emulator"),
         ({"delta": 50}, "--delta and --look-ahead are of informed exploration"),
         ({"look_ahead": 2, "exploration": "sticky-random"}, "--delta and --look-ahead are of informed exploration"),
-        ({"imagined": Path("a"), "store": Path("b"), "exploration": "informed-emulator"}, "is one of real games"),
+        ({"imagined": Path("a"), "data": Path("b"), "exploration": "informed-emulator"}, "is one of real games"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:

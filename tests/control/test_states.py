@@ -10,9 +10,9 @@ import torch
 
 from acvp.models import State
 from acvp.models.rollout import join_rows, select_rows
-from tests.models.small_pixel import make as pixel_predictor
-from tests.models.small_pixel import window as pixel_window
 from tests.models.small_predictors import EVERY, random_window, small_predictor
+from tests.pixel.small_pixel import make as pixel_predictor
+from tests.pixel.small_pixel import window as pixel_window
 
 
 @pytest.mark.parametrize("name", EVERY)

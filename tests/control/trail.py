@@ -14,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.agents.agent import AgentAbout
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.models import About, CopyLastFrameConfig, Outcome, Predictor, State
@@ -119,14 +120,14 @@ class TrailOracle(Predictor):
             return None
         signs = torch.tensor([-1.0, 0.0, 1.0])
         logits = -(torch.tensor(rewards)[:, None] - signs).abs()
-        return Outcome(reward=logits, end=torch.tensor(ends).float() * 4 - 2)
+        return Outcome(reward=logits, termination=torch.tensor(ends).float() * 4 - 2)
 
     def predict_all(self, state: State) -> Tensor:
         assert isinstance(state, TrailState)
         rows = len(state.places)
         return torch.stack([self.predict(state, torch.full((rows,), action))[0] for action in range(3)], 1)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 
@@ -134,13 +135,7 @@ class TrailOracle(Predictor):
 class HashAgent:
     """Plays by a hash of all pixels it sees: one gray level more or less and it does something else."""
 
-    @dataclass(frozen=True)
-    class About:
-        env_id: str = TRAIL
-        action_meanings: tuple[str, ...] = MEANINGS
-
-    about: About = field(default_factory=About)
-    stack: int = 4
+    about: AgentAbout = field(default_factory=lambda: AgentAbout(env_id=TRAIL, action_meanings=MEANINGS))
     seen: list[NDArray[np.uint8]] = field(default_factory=list)
 
     @property

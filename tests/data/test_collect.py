@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp.data.collect import MAX_DECISIONS, CollectConfig, collect
+from acvp.data.collect import MAX_STEPS, CollectConfig, collect
 from acvp.data.policies import MEAN_REPEATS, load_policy, sticky_random_policy
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
@@ -95,7 +95,7 @@ def endless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "steps"), [("Endless", MAX_DECISIONS), ("Long", 27_100)])
+@pytest.mark.parametrize(("name", "steps"), [("Endless", MAX_STEPS), ("Long", 27_100)])
 def test_only_games_without_a_limit_get_one(tmp_path: Path, endless: str, name: str, steps: int) -> None:
     store = collect(toy(tmp_path / "s", env_id=f"acvp-tests/{name}-v0", import_module=endless))
     assert len(store[0]) == steps + 1

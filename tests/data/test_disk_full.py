@@ -151,7 +151,7 @@ def assert_goes_on(folder: Path, reported: set[int], reference: Path) -> None:
         ({"file_limit": 4500}, "File too large"),  # the system itself refuses: parts are of 2 to 6 kB
     ],
 )
-def test_the_command_gives_one_line_and_goes_on_later(tmp_path: Path, mishap: dict[str, object], message: str) -> None:
+def test_the_command_prints_one_line_and_resumes_later(tmp_path: Path, mishap: dict[str, object], message: str) -> None:
     process = start(collect_command(tmp_path / "store", frames=SMALL), **mishap)
     output, errors = process.communicate()
     assert process.returncode == 2

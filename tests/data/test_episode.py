@@ -62,7 +62,7 @@ def test_a_recorder_is_clean_after_each_episode() -> None:
     assert serialize(used.finish(**same)) == serialize(fresh.finish(**same))  # type: ignore[arg-type]
 
 
-def test_content_tells_plays_apart_and_not_their_names() -> None:
+def test_content_depends_on_frames_and_actions_only() -> None:
     a, b, copy = answer_episode(0, 40), answer_episode(1, 40), answer_episode(2, 40, name=0)
     longer = answer_episode(3, 50, name=0)
     assert a.header.content == copy.header.content != b.header.content
@@ -70,7 +70,7 @@ def test_content_tells_plays_apart_and_not_their_names() -> None:
     assert a.header.content != longer.header.content
 
 
-def test_the_repr_tells_what_there_is() -> None:
+def test_the_repr_describes_the_episode() -> None:
     assert repr(answer_episode(12, 40)).startswith(
         "Episode(12: 40 frames 6×8 2 colors, 39 actions, reward 741, terminated, seed 112, "
     )

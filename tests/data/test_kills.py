@@ -214,7 +214,7 @@ def test_a_killed_worker_is_said_in_one_line(tmp_path: Path) -> None:
     psutil.Process(process.pid).children()[-1].kill()
     output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
-    assert complaint(errors).startswith("acvp: a worker process died (exit code -9); run again to go on")
+    assert complaint(errors).startswith("acvp: a worker process died (exit code -9); run again to continue")
     assert added(output) <= assert_nothing_wrong(tmp_path)
 
 

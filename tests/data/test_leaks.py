@@ -121,7 +121,7 @@ def test_any_split_is_disjoint_whole_and_repeatable(plays: list[tuple[int, int]]
     with tempfile.TemporaryDirectory() as folder:
         store = store_of(Path(folder), episodes)
         if len(made) < 2:
-            with pytest.raises(UserError, match="hold 1 different plays, a train and a test part need two"):
+            with pytest.raises(UserError, match="a train and a test part need two different episodes, and it has 1 "):
                 split(store, test_fraction=fraction, seed=seed)
             return
         train, test = split(store, test_fraction=fraction, seed=seed)

@@ -44,7 +44,7 @@ def end(*processes: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.slow
 @counted("15 two writers race for one folder", quick=4, full=50)
-def test_one_of_two_wins_and_the_other_is_told_who(trials: Trials, tmp_path: Path) -> None:
+def test_one_of_two_wins_and_the_other_learns_who(trials: Trials, tmp_path: Path) -> None:
     """All races are for one folder, so that each but the first meets the leavings of a killed winner."""
 
     def race(i: int, rng: np.random.Generator) -> None:

@@ -47,7 +47,7 @@ def test_a_store_of_another_recording_is_not_written_to(tmp_path: Path) -> None:
 def test_a_folder_with_other_things_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with (
-        pytest.raises(UserError, match=r"not a store and not empty \(it has thesis.tex\)"),
+        pytest.raises(UserError, match=r"not a dataset and not empty \(it has thesis.tex\)"),
         open_writer(tmp_path, INFO),
     ):
         pass
@@ -57,13 +57,13 @@ def test_a_folder_with_other_things_is_not_written_to(tmp_path: Path) -> None:
 def test_an_episode_is_added_once(tmp_path: Path) -> None:
     with open_writer(tmp_path, INFO) as writer:
         writer.add(answer_episode(0, 4))
-        with pytest.raises(StoreError, match="episode 0 is there already"):
+        with pytest.raises(StoreError, match="episode 0 exists already"):
             writer.add(answer_episode(0, 5))
 
 
 def test_an_action_the_store_has_not_is_refused(tmp_path: Path) -> None:
     with open_writer(tmp_path, replace(INFO, action_meanings=("ONE",))) as writer:
-        with pytest.raises(StoreError, match="actions 0 to 2 in episode 0, but the store has actions 0 to 0"):
+        with pytest.raises(StoreError, match="actions 0 to 2 in episode 0, but the dataset has actions 0 to 0"):
             writer.add(answer_episode(0, 9))
         assert writer.entries == []
 
@@ -71,7 +71,7 @@ def test_an_action_the_store_has_not_is_refused(tmp_path: Path) -> None:
 def test_frames_of_another_size_are_refused(tmp_path: Path) -> None:
     with (
         open_writer(tmp_path, replace(INFO, frame_shape=(9, 9, 3))) as writer,
-        pytest.raises(StoreError, match="an episode of 6×8 frames for a store of 9×9"),
+        pytest.raises(StoreError, match="an episode of 6×8 frames for a dataset of 9×9"),
     ):
         writer.add(answer_episode(0, 9))
 

@@ -10,13 +10,13 @@ from tests.data.answers import answer_store, read_answer
 def test_the_table_counts_what_is_there(tmp_path: Path) -> None:
     rows = dict(describe(answer_store(tmp_path, [30, 50, 11], terminated=False)))
     assert rows["frames"] == "91 of 6×8, 2 colors"
-    assert rows["episodes"] == "3: 0 terminated, 3 cut off, 3 different"
+    assert rows["episodes"] == "3: 0 terminated, 3 truncated, 3 different"
     assert rows["length"] == "11 to 50 frames, median 30"
     assert rows["actions"].startswith("NOOP 33 %, LEFT 3")
 
 
 def test_an_empty_store_has_a_table_too(tmp_path: Path) -> None:
-    assert dict(describe(answer_store(tmp_path, [])))["episodes"] == "0: 0 terminated, 0 cut off, 0 different"
+    assert dict(describe(answer_store(tmp_path, [])))["episodes"] == "0: 0 terminated, 0 truncated, 0 different"
 
 
 def test_the_sheet_shows_frames_of_the_whole_store(tmp_path: Path) -> None:

@@ -46,17 +46,17 @@ def test_windows_are_all_legal_places_once(lengths: list[int], terminated: bool,
             assert batch.actions[row].tolist() == [answer_action(e, t) for t in range(s, s + size - 1)]
             assert batch.rewards[row].tolist() == list(range(s, s + size - 1))
             last = terminated and s + size == lengths[e]
-            assert batch.ends[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
+            assert batch.terminated[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
 
 
-def test_a_window_has_the_actions_rewards_and_end_of_its_own_steps(tmp_path: Path) -> None:
+def test_a_window_has_the_actions_rewards_and_termination_of_its_steps(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path, [7, 5]), Window(2, 2))
     batch = windows.batch(np.arange(len(windows)))
     steps = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
     assert [row[0] for row in answers(batch)] == steps
     assert batch.actions.tolist() == [[answer_action(e, s + t) for t in range(3)] for e, s in steps]
     assert batch.rewards.tolist() == [[s, s + 1, s + 2] for _, s in steps]
-    assert batch.ends.tolist() == [[False, False, place in ((0, 3), (1, 1))] for place in steps]
+    assert batch.terminated.tolist() == [[False, False, place in ((0, 3), (1, 1))] for place in steps]
 
 
 def test_every_place_is_drawn_equally_often(tmp_path: Path) -> None:
@@ -134,46 +134,44 @@ def test_impossible_windows_are_refused(context: int, horizon: int) -> None:
 
 
 @pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 4), (8, 2)])
-def test_eventful_windows_are_those_with_a_reward_or_an_end_to_predict_each_kind_alike(
-    tmp_path: Path, context: int, horizon: int
-) -> None:
+def test_event_weights_are_equal_for_each_kind_of_event_to_predict(tmp_path: Path, context: int, horizon: int) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
     windows = Windows(store, Window(context, horizon))
     batch = windows.batch(np.arange(len(windows)))
     rewards = batch.rewards[:, -horizon:]
-    kinds = [(rewards > 0).any(1), (rewards < 0).any(1), batch.ends[:, -horizon:].any(1)]
+    kinds = [(rewards > 0).any(1), (rewards < 0).any(1), batch.terminated[:, -horizon:].any(1)]
     present = [kind for kind in kinds if kind.any()]
     assert len(present) > 1
-    np.testing.assert_allclose(windows.eventful(), sum(kind / kind.sum() for kind in present))
+    np.testing.assert_allclose(windows.event_weights(), sum(kind / kind.sum() for kind in present))
 
 
-def test_an_emphasis_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path) -> None:
+def test_a_priority_draws_its_share_by_weight_and_the_rest_stays(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "s", frames=1500, seed=3))
     windows = Windows(store, Window(3, 2))
     weights = np.zeros(len(windows))
     weights[[7, 20]] = 1.0, 3.0
-    emphases = windows.emphasis(0.3, weights)
+    priorities = windows.priority(0.3, weights)
     plain = np.concatenate([windows.draw(50, seed=1, step=step) for step in range(200)])
-    mixed = np.concatenate([windows.draw(50, seed=1, step=step, emphases=emphases) for step in range(200)])
+    mixed = np.concatenate([windows.draw(50, seed=1, step=step, priorities=priorities) for step in range(200)])
     changed = mixed[plain != mixed]
     assert set(changed.tolist()) == {7, 20}
     assert len(changed) / len(mixed) == pytest.approx(0.3, abs=0.02)
     assert (changed == 20).mean() == pytest.approx(0.75, abs=0.03)
-    halves = [windows.draw(25, seed=1, step=9, rank=rank, world_size=2, emphases=emphases) for rank in (0, 1)]
-    assert np.concatenate(halves).tolist() == windows.draw(50, seed=1, step=9, emphases=emphases).tolist()
+    halves = [windows.draw(25, seed=1, step=9, rank=rank, world_size=2, priorities=priorities) for rank in (0, 1)]
+    assert np.concatenate(halves).tolist() == windows.draw(50, seed=1, step=9, priorities=priorities).tolist()
 
 
-def test_every_emphasis_has_its_own_share(tmp_path: Path) -> None:
+def test_every_priority_has_its_own_share(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path / "s", [400]), Window(1, 1))
     ones = np.eye(len(windows))
-    emphases = (*windows.emphasis(0.5, ones[3]), *windows.emphasis(0.2, ones[5]))
-    drawn = np.concatenate([windows.draw(50, seed=1, step=step, emphases=emphases) for step in range(200)])
+    priorities = (*windows.priority(0.5, ones[3]), *windows.priority(0.2, ones[5]))
+    drawn = np.concatenate([windows.draw(50, seed=1, step=step, priorities=priorities) for step in range(200)])
     assert [(drawn == number).mean() for number in (3, 5)] == pytest.approx([0.5, 0.2], abs=0.02)
 
 
 def test_without_weight_or_share_nothing_is_emphasized(tmp_path: Path) -> None:
     windows = Windows(answer_store(tmp_path / "s", [12]), Window(1, 1))
-    assert windows.emphasis(0.5, np.zeros(len(windows))) == ()
-    assert windows.emphasis(0.0, np.ones(len(windows))) == ()
+    assert windows.priority(0.5, np.zeros(len(windows))) == ()
+    assert windows.priority(0.0, np.ones(len(windows))) == ()
     with pytest.raises(ValueError, match="weights for"):
-        windows.emphasis(0.5, np.ones(3))
+        windows.priority(0.5, np.ones(3))

@@ -12,7 +12,7 @@ from acvp.envs.actions import label, opposite_pairs, ordered, parse, same_direct
 ATARI = [action.name for action in ale_py.Action.__members__.values()][:18]
 
 
-def test_all_atari_actions_are_told_apart() -> None:
+def test_all_atari_actions_are_different() -> None:
     assert len(ATARI) == 18
     movements = [parse(name) for name in ATARI]
     assert None not in movements

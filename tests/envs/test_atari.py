@@ -107,7 +107,7 @@ def test_the_joystick_is_restored_too() -> None:
 
 
 @pytest.mark.parametrize("name", FIVE)
-def test_everything_seen_right_after_a_restore_is_of_the_restored_moment(name: str) -> None:
+def test_everything_seen_right_after_a_restore_is_of_the_restored_state(name: str) -> None:
     game = make_game(name)
     game.reset(0)
     actions = some_actions(game, 90)

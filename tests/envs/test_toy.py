@@ -46,7 +46,7 @@ def test_it_plays_through_make_game() -> None:
 @pytest.mark.parametrize(
     ("action", "cell"), [(NOOP, [5, 2]), (UP, [4, 2]), (DOWN, [6, 2]), (LEFT, [5, 1]), (RIGHT, [5, 3])]
 )
-def test_the_player_moves_as_told(action: int, cell: list[int]) -> None:
+def test_the_player_moves_by_its_action(action: int, cell: list[int]) -> None:
     toy = at(ToyGame())
     frame, *_ = toy.step(action)
     assert moment(toy)["player"] == cell
@@ -136,7 +136,7 @@ def test_after_a_hit_a_timer_that_no_pixel_shows_takes_the_controls_away() -> No
     assert moved == [False] * STUN + [True] * 2
 
 
-def test_a_hit_stuns_for_six_decisions() -> None:
+def test_a_hit_stuns_for_six_steps() -> None:
     toy = at(ToyGame(size=32), player=[5, 6], ball=[4, 5], velocity=[1, 1])
     assert toy.step(NOOP)[1] == -1.0
     moved = []

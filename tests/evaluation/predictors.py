@@ -58,7 +58,7 @@ class Knowing(Predictor):
         frames = [self.predict(state, torch.full((rows,), action))[0] for action in range(self.actions)]
         return torch.stack(frames, 1)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         raise NotImplementedError
 
 
@@ -101,7 +101,7 @@ class Oracle(Knowing):
         return self.game.step(action).frame, self.game.save()
 
 
-def as_subject(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
+def as_model(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
     return LoadedModel(name=name, predictor=predictor.eval(), view=view)
 
 

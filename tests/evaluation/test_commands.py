@@ -13,7 +13,7 @@ from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.data.writer import open_writer
-from acvp.evaluation.definitions import METRICS
+from acvp.evaluation.metrics import METRICS
 from acvp.evaluation.windows import training_of
 from acvp.models import About
 from tests.evaluation.predictors import small_network
@@ -27,7 +27,7 @@ def test_evaluate_writes_everything_and_the_same_twice(
     tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [make_run(tmp_path / name, toy) for name in ("a", "b")]
-    arguments = ["evaluate", "--runs", *map(str, runs), "--data", str(toy.path), *QUICK, "--crop", "2x3+8+8"]
+    arguments = ["evaluate", "--predictors", *map(str, runs), "--data", str(toy.path), *QUICK, "--crop", "2x3+8+8"]
     for out in ("one", "two"):
         assert main([*arguments, "--out", str(tmp_path / out)]) == 0
     printed = capsys.readouterr()
@@ -64,8 +64,8 @@ def without_provenance(data: bytes) -> object:
 @pytest.mark.slow
 def test_one_run_keeps_its_results(tmp_path: Path, toy: EpisodeStore) -> None:
     run = make_run(tmp_path / "a", toy)
-    assert main(["evaluate", "--runs", str(run), "--data", str(toy.path), *QUICK, "--videos", "0"]) == 0
-    assert json.loads((run / "evaluation.json").read_text())["films"] == []
+    assert main(["evaluate", "--predictors", str(run), "--data", str(toy.path), *QUICK, "--videos", "0"]) == 0
+    assert json.loads((run / "evaluation.json").read_text())["clips"] == []
 
 
 def test_counterfactual_writes_everything(
@@ -73,7 +73,7 @@ def test_counterfactual_writes_everything(
 ) -> None:
     run, out = make_run(tmp_path / "a", toy), tmp_path / "out"
     data = ["--data", str(toy.path), "--out", str(out), "--states", "8"]
-    assert main(["counterfactual", "--runs", str(run), *data]) == 0
+    assert main(["counterfactual", "--predictors", str(run), *data]) == 0
     assert "chance" in capsys.readouterr().out
     body = json.loads((out / "counterfactual.json").read_text())
     assert body["runs"]["copy-last-frame"]["accuracy"]["mean"] == pytest.approx(body["chance"]["mean"])
@@ -94,7 +94,7 @@ def mistake(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_runs_of_different_sizes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [make_run(tmp_path / "rgb", toy), make_run(tmp_path / "gray", toy, view=GRAY_84)]
-    told = mistake(["evaluate", "--runs", *map(str, runs), "--data", str(toy.path)], capsys)
+    told = mistake(["evaluate", "--predictors", *map(str, runs), "--data", str(toy.path)], capsys)
     assert "rgb predicts frames 24×24×3 (rgb), gray 84×84×1 (gray84)" in told
 
 
@@ -102,7 +102,7 @@ def test_runs_of_another_game(tmp_path: Path, toy: EpisodeStore, capsys: pytest.
     predictor = small_network(toy)
     predictor.about = About(env_id="ALE/Pong-v5", view="rgb", action_meanings=("A",) * 5)
     run = make_run(tmp_path / "pong", toy, predictor=predictor)
-    told = mistake(["evaluate", "--runs", str(run), "--data", str(toy.path)], capsys)
+    told = mistake(["evaluate", "--predictors", str(run), "--data", str(toy.path)], capsys)
     assert "pong predicts ALE/Pong-v5" in told
 
 
@@ -119,7 +119,7 @@ def test_a_horizon_longer_than_any_test_episode(
     tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(tmp_path / "a", toy)
-    base = ["evaluate", "--runs", str(run), "--data", str(toy.path)]
+    base = ["evaluate", "--predictors", str(run), "--data", str(toy.path)]
     assert "--horizon 900" in mistake([*base, "--horizon", "900", "--videos", "0"], capsys)
     told = mistake([*base, "--horizon", "5", "--video-steps", "900"], capsys)
     assert "--video-steps 900" in told
@@ -132,7 +132,7 @@ def test_a_store_without_the_saved_seed(tmp_path: Path, toy: EpisodeStore, capsy
         for episode in toy:
             writer.add(episode)
     run = make_run(tmp_path / "a", toy)
-    told = mistake(["counterfactual", "--runs", str(run), "--data", str(tmp_path / "imported")], capsys)
+    told = mistake(["counterfactual", "--predictors", str(run), "--data", str(tmp_path / "imported")], capsys)
     assert "counterfactuals need a store made by acvp collect" in told
     assert "was imported" in told
 
@@ -142,7 +142,7 @@ def test_no_codec(
 ) -> None:
     monkeypatch.setattr(av, "codecs_available", set())
     run = make_run(tmp_path / "a", toy)
-    told = mistake(["evaluate", "--runs", str(run), "--data", str(toy.path)], capsys)
+    told = mistake(["evaluate", "--predictors", str(run), "--data", str(toy.path)], capsys)
     assert "--video-formats gif" in told
     assert not (run / "evaluation.json").exists()  # found out before the long work
 
@@ -157,7 +157,7 @@ def test_a_predictor_alone_is_not_tested_on_what_it_was_trained_on(
     trained = training_of(run / "predictor")
     assert trained == training_of(run)  # a part of a run knows its split
     bare = (run / "predictor").rename(tmp_path / "bare")
-    told = mistake(["evaluate", "--runs", str(bare), "--data", str(toy.path)], capsys)
+    told = mistake(["evaluate", "--predictors", str(bare), "--data", str(toy.path)], capsys)
     assert "does not say which episodes were held out" in told
 
 
@@ -173,7 +173,7 @@ def test_other_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
         (["--runs", run, "--data", data, "--strip", "200"], "--strip 200"),
         (["--runs", run, "--data", data, "--device", "cuda"], "--device cuda"),
         (["--runs", str(tmp_path / "nowhere"), "--data", data], "no such folder"),
-        (["--runs", run, "--data", str(tmp_path)], "is not a store"),
+        (["--runs", run, "--data", str(tmp_path)], "is not a dataset"),
         (["--runs", str(tmp_path / "x"), "--data", data], "cannot be read"),
     ):
         assert told in mistake(["evaluate", *arguments], capsys)

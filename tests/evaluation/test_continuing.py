@@ -12,15 +12,15 @@ from acvp.console import Progress
 from acvp.data.store import EpisodeStore
 from acvp.evaluation import run as command
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.horizon import Outlook, _Survey
+from acvp.evaluation.horizon import EvaluationWindows, _BatchMeasurer
 from acvp.evaluation.run import leading_metric
 from acvp.evaluation.tables import horizon_tables
 from acvp.loaded import identity
 from acvp.pixel import PixelPredictor
 from tests.analysis.conftest import small_feedforward
-from tests.evaluation.predictors import as_subject
+from tests.evaluation.predictors import as_model
 from tests.evaluation.runs import make_run
-from tests.models.small_pixel import make
+from tests.pixel.small_pixel import make
 
 OPTIONS: dict[str, Any] = {"horizon": 4, "windows": 6, "shuffled_windows": 3, "batch_size": 2, "videos": 0}
 
@@ -39,7 +39,7 @@ class Shown:
 
 
 def evaluate(run: Path, store: EpisodeStore, out: Path, shown: Shown | None = None, **changes: Any) -> dict[str, Any]:
-    config = EvaluateConfig(runs=(run,), data=store.path, out=out, device="cpu", **(OPTIONS | changes))
+    config = EvaluateConfig(predictors=(run,), data=store.path, out=out, device="cpu", **(OPTIONS | changes))
     command.evaluate_runs(config, lambda path: small_feedforward(store), shown or Shown())
     body: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
     del body["provenance"]
@@ -53,17 +53,17 @@ def test_a_stopped_evaluation_measures_only_what_is_missing(
     run, out, shown = make_run(tmp_path / "run", toy), tmp_path / "out", Shown()
     whole = evaluate(run, toy, tmp_path / "whole", shown)
     assert [done for done, total in shown.steps if total == 36] == _steps()
-    real = _Survey._measure
+    real = _BatchMeasurer._measure
     measured: list[Any] = []
 
-    def measure(survey: _Survey, places: Any, *arguments: Any) -> None:
+    def measure(measurer: _BatchMeasurer, starts: Any, *arguments: Any) -> None:
         if len(measured) == 2:
             raise KeyboardInterrupt
-        measured.append(places)
-        real(survey, places, *arguments)
+        measured.append(starts)
+        real(measurer, starts, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Survey, "_measure", measure)
+        patch.setattr(_BatchMeasurer, "_measure", measure)
         with pytest.raises(KeyboardInterrupt):
             evaluate(run, toy, out)
         assert len((out / "evaluation.jsonl").read_text().splitlines()) == 2
@@ -98,12 +98,12 @@ def test_what_another_command_left_is_not_taken(
 
 
 def test_all_that_decides_a_batch_is_part_of_its_identity(toy: EpisodeStore) -> None:
-    options: dict[str, Any] = {"store": toy, "places": [], "context": 4, "horizon": 4}
+    options: dict[str, Any] = {"store": toy, "starts": [], "context": 4, "horizon": 4}
     changes: list[dict[str, Any]] = [{}, {"context": 5}, {"horizon": 5}, {"positions": {}}]
-    batches = [Outlook(**(options | change)).identity() for change in changes]
-    first, second = (as_subject("net", small_feedforward(toy, seed)) for seed in (1, 2))
-    subjects = [identity([first], toy), identity([second], toy), identity([first], toy.subset([0]))]
-    for kinds in (batches, subjects):
+    batches = [EvaluationWindows(**(options | change)).identity() for change in changes]
+    first, second = (as_model("net", small_feedforward(toy, seed)) for seed in (1, 2))
+    models = [identity([first], toy), identity([second], toy), identity([first], toy.subset([0]))]
+    for kinds in (batches, models):
         assert len({json.dumps(each) for each in kinds}) == len(kinds)
 
 
@@ -113,7 +113,7 @@ def _interrupt(*arguments: Any) -> None:
 
 @pytest.mark.slow
 def test_predictors_that_name_colors_are_led_by_wrong_pixels(toy: EpisodeStore, tmp_path: Path) -> None:
-    ordinary, exact = as_subject("net", small_feedforward(toy)), as_subject("exact", make())
+    ordinary, exact = as_model("net", small_feedforward(toy)), as_model("exact", make())
     assert isinstance(exact.predictor, PixelPredictor)
     assert leading_metric([ordinary]) == "error"
     assert leading_metric([ordinary, exact]) == "wrong_pixels"

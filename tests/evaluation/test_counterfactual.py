@@ -8,29 +8,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.bootstrap import Tally
+from acvp.bootstrap import Accumulator
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
-from acvp.evaluation.counterfactual import Comparison, Scores, branch, judge, measure_moments, same_futures
-from acvp.evaluation.futures import Moment, every_action, moments, sampled_plans
-from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.evaluation.counterfactual import (
+    Comparison,
+    Scores,
+    compare_futures,
+    match_futures,
+    measure_states,
+    same_futures,
+)
+from acvp.evaluation.futures import BranchedState, branched_states, every_action, sampled_plans
+from acvp.evaluation.windows import HeldOutPart
 from acvp.loaded import baselines
 from tests.data.answers import answer_frame
-from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
+from tests.evaluation.predictors import Answers, Oracle, as_model, small_network
 
 
 def config(part: HeldOutPart, **options: Any) -> CounterfactualConfig:
-    return CounterfactualConfig(runs=(Path("run"),), data=part.store.path, **({"states": 25} | options))
+    return CounterfactualConfig(predictors=(Path("run"),), data=part.store.path, **({"states": 25} | options))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"steps": 3}, {"steps": 4, "sequences": 5}])
 def test_the_oracle_is_always_right_and_baselines_get_chance(toy_part: HeldOutPart, options: dict[str, int]) -> None:
-    subjects = [as_subject("oracle", Oracle(toy_part.store))]
-    comparison, body = branch(subjects, toy_part, config(toy_part, **options), lambda done, total: None)
+    models = [as_model("oracle", Oracle(toy_part.store))]
+    comparison, body = compare_futures(models, toy_part, config(toy_part, **options), lambda done, total: None)
     oracle, chance = body["runs"]["oracle"], body["chance"]["mean"][0]
     assert oracle["accuracy"]["mean"] == [1.0]
     assert oracle["margin"]["mean"][0] == pytest.approx(1.0, abs=1e-6)
@@ -43,14 +51,14 @@ def test_the_oracle_is_always_right_and_baselines_get_chance(toy_part: HeldOutPa
 
 
 def test_the_same_twice(toy_part: HeldOutPart) -> None:
-    subjects = [as_subject("net", small_network(toy_part.store))]
-    first, second = (branch(subjects, toy_part, config(toy_part), lambda d, t: None)[1] for _ in range(2))
+    models = [as_model("net", small_network(toy_part.store))]
+    first, second = (compare_futures(models, toy_part, config(toy_part), lambda d, t: None)[1] for _ in range(2))
     assert first == second
 
 
 def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
-    place = Place(1, 20)
-    found = next(moments(toy, [place], RGB, 4, lambda number: every_action(5, 2)))
+    start = WindowStart(1, 20)
+    found = next(branched_states(toy, [start], RGB, 4, lambda number: every_action(5, 2)))
     assert found is not None
     episode = toy[1]
     assert np.array_equal(found.given, episode.frames(20, 24))
@@ -66,8 +74,8 @@ def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
 
 def test_a_plan_that_ends_the_game_leaves_its_state_out(toy: EpisodeStore) -> None:
     longest = max(range(len(toy)), key=lambda i: toy.entries[i].frames)  # 200 decisions: cut off by the limit
-    place = Place(longest, toy.entries[longest].frames - 6)
-    assert list(moments(toy, [place], RGB, 4, lambda number: every_action(5, 5))) == [None]
+    start = WindowStart(longest, toy.entries[longest].frames - 6)
+    assert list(branched_states(toy, [start], RGB, 4, lambda number: every_action(5, 5))) == [None]
 
 
 def test_equal_futures_are_one() -> None:
@@ -79,11 +87,15 @@ def test_chance_is_one_over_the_number_of_futures_for_every_plan(answers: HeldOu
     """Three plans, two futures: whoever ignores the action is right in half of them, plan by plan as in the mean."""
     futures = np.stack([answer_frame(0, 1), answer_frame(0, 2), answer_frame(0, 1)])[:, None]
     given, between = answer_frame(0, 0)[None], np.empty(0, np.int64)
-    moment = Moment(place=Place(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures)
-    subjects = baselines(as_subject("truth", Answers()))
-    scores = {each.name: Scores(Tally(1, 1), Tally(1, 1), Tally(1, 1), Tally(1, 3)) for each in subjects}
-    found = Comparison(scores, Tally(1, 1), Tally(1, 3))
-    found.take_in(measure_moments(subjects, [moment, None], scale=255))
+    branched = BranchedState(
+        start=WindowStart(0, 0), given=given, between=between, plans=every_action(3, 1), futures=futures
+    )
+    models = baselines(as_model("truth", Answers()))
+    scores = {
+        each.name: Scores(Accumulator(1, 1), Accumulator(1, 1), Accumulator(1, 1), Accumulator(1, 3)) for each in models
+    }
+    found = Comparison(scores, Accumulator(1, 1), Accumulator(1, 3))
+    found.add(measure_states(models, [branched, None], scale=255))
     assert (found.futures, found.ended, found.chance.sums.tolist()) == ([2], 1, [[0.5]])
     assert found.chance_by_plan.sums.tolist() == [[0.5] * 3]
     for name in ("copy-last-frame", "mean-frame"):
@@ -91,13 +103,13 @@ def test_chance_is_one_over_the_number_of_futures_for_every_plan(answers: HeldOu
         assert found.scores[name].by_plan.counts.tolist() == [[1.0] * 3]
 
 
-def test_verdicts() -> None:
+def test_matches() -> None:
     groups = np.array([0, 1, 0])
     apart = np.array([[1.0, 3.0, 1.0], [2.0, 2.0, 2.0], [9.0, 1.0, 9.0]])  # to the futures of plans 0, 1 and 2
-    verdict = judge(apart, groups)
-    assert verdict.hits.tolist() == [1.0, 0.5, 0.0]  # right, a tie of two, wrong
-    assert verdict.margins.tolist() == [0.5, 0.0, -0.8]
-    assert verdict.mean(verdict.hits) == 0.5  # future 0: (1 + 0) / 2, future 1: 0.5
+    match = match_futures(apart, groups)
+    assert match.hits.tolist() == [1.0, 0.5, 0.0]  # right, a tie of two, wrong
+    assert match.margins.tolist() == [0.5, 0.0, -0.8]
+    assert match.mean(match.hits) == 0.5  # future 0: (1 + 0) / 2, future 1: 0.5
 
 
 def test_sampled_plans_are_different_and_follow_from_their_key() -> None:
@@ -108,6 +120,6 @@ def test_sampled_plans_are_different_and_follow_from_their_key() -> None:
 
 
 def test_a_store_that_cannot_be_replayed_says_what_is_needed(answers: HeldOutPart) -> None:
-    subjects = [as_subject("net", small_network(answers.store))]
+    models = [as_model("net", small_network(answers.store))]
     with pytest.raises(UserError, match="counterfactuals need a store made by acvp collect, with its game, seeds and"):
-        branch(subjects, answers, config(answers), lambda done, total: None)
+        compare_futures(models, answers, config(answers), lambda done, total: None)

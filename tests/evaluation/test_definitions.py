@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acvp.data.objects import NEAR, PATCH, SEARCH, STANDS_OUT
-from acvp.evaluation.definitions import METRICS, PSNR_CAP, WRONG_IN_PALETTE, formula
+from acvp.evaluation.metrics import METRICS, PSNR_CAP, WRONG_IN_PALETTE, formula
 from acvp.models.pixels import WRONG_BY
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "metrics.md").read_text().split())

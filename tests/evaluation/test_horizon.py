@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from acvp.data.views import GRAY_84
-from acvp.data.windows import Window
+from acvp.data.windows import Window, choose_starts
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.horizon import Outlook, look_ahead
+from acvp.evaluation.horizon import EvaluationWindows, look_ahead
 from acvp.evaluation.run import Evaluation, evaluate, frame_metrics
-from acvp.evaluation.windows import HeldOutPart, choose_places
+from acvp.evaluation.windows import HeldOutPart
 from acvp.loaded import baselines
 from tests.data.answers import answer_frame
-from tests.evaluation.predictors import Answers, Oracle, as_subject, small_network
+from tests.evaluation.predictors import Answers, Oracle, as_model, small_network
 
 
 def config(part: HeldOutPart, **options: Any) -> EvaluateConfig:
     defaults: dict[str, Any] = {"horizon": 8, "windows": 12, "batch_size": 5, "shuffled_windows": 6}
-    return EvaluateConfig(runs=(Path("run"),), data=part.store.path, **(defaults | options))
+    return EvaluateConfig(predictors=(Path("run"),), data=part.store.path, **(defaults | options))
 
 
 def mean(evaluation: Evaluation, name: str, metric: str) -> list[float]:
@@ -31,8 +31,8 @@ def mean(evaluation: Evaluation, name: str, metric: str) -> list[float]:
 
 
 def test_truth_is_perfect_and_one_frame_late_is_not(answers: HeldOutPart) -> None:
-    subjects = [as_subject("truth", Answers()), as_subject("late", Answers(ahead=-1))]
-    found = evaluate(subjects, answers, config(answers))
+    models = [as_model("truth", Answers()), as_model("late", Answers(ahead=-1))]
+    found = evaluate(models, answers, config(answers))
     assert mean(found, "truth", "error") == pytest.approx([0] * 8, abs=1e-6)
     assert mean(found, "truth", "gain") == pytest.approx([1] * 8)
     assert mean(found, "truth", "wrong_pixels") == [0] * 8
@@ -45,30 +45,30 @@ def test_truth_is_perfect_and_one_frame_late_is_not(answers: HeldOutPart) -> Non
 
 
 def test_one_frame_late_has_its_closed_form(answers: HeldOutPart) -> None:
-    found = evaluate([as_subject("late", Answers(ahead=-1))], answers, config(answers))
-    places = choose_places(answers.store, Window(1, 8), 12, seed=0, option="horizon")
+    found = evaluate([as_model("late", Answers(ahead=-1))], answers, config(answers))
+    starts = choose_starts(answers.store, Window(1, 8), 12, seed=0, option="horizon")
     apart = [
         np.square((answer_frame(e, s + t).astype(float) - answer_frame(e, s + t + 1)) / 255).sum()
         for t in range(8)
-        for e, s in places
+        for e, s in starts
     ]
     wanted = np.reshape(apart, (8, 12)).mean(1)
     np.testing.assert_allclose(mean(found, "late", "error"), wanted, rtol=1e-6)
 
 
 def test_copy_last_has_its_closed_form_on_toy_game(toy_part: HeldOutPart) -> None:
-    found = evaluate([as_subject("net", small_network(toy_part.store))], toy_part, config(toy_part, windows=20))
-    places = choose_places(toy_part.store, Window(1, 8), 20, seed=0, option="horizon")
+    found = evaluate([as_model("net", small_network(toy_part.store))], toy_part, config(toy_part, windows=20))
+    starts = choose_starts(toy_part.store, Window(1, 8), 20, seed=0, option="horizon")
     wanted = np.zeros(8)
-    for episode, start in places:
+    for episode, start in starts:
         frames = toy_part.store[episode].frames(start, start + 9).astype(float) / 255
-        wanted += np.square(frames[1:] - frames[0]).sum((1, 2, 3)) / len(places)
+        wanted += np.square(frames[1:] - frames[0]).sum((1, 2, 3)) / len(starts)
     np.testing.assert_allclose(mean(found, "copy-last-frame", "error"), wanted, rtol=1e-5)
     assert mean(found, "copy-last-frame", "gain") == pytest.approx([0] * 8)
 
 
 def test_the_oracle_keeps_the_object_and_is_sensitive_to_actions(toy_part: HeldOutPart) -> None:
-    found = evaluate([as_subject("oracle", Oracle(toy_part.store))], toy_part, config(toy_part))
+    found = evaluate([as_model("oracle", Oracle(toy_part.store))], toy_part, config(toy_part))
     assert found.totals["oracle"]["exact_steps"].mean.tolist() == [8]
     assert found.totals["oracle"]["kept_steps"].mean.tolist() == [8]
     assert mean(found, "oracle", "object_distance") == pytest.approx([0] * 8)
@@ -88,10 +88,9 @@ def test_the_oracle_keeps_the_object_and_is_sensitive_to_actions(toy_part: HeldO
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_batch_and_repeat(toy_part: HeldOutPart) -> None:
-    subject = as_subject("net", small_network(toy_part.store))
+    model = as_model("net", small_network(toy_part.store))
     bodies = [
-        evaluate([subject], toy_part, config(toy_part, windows=23, batch_size=size)).to_dict()
-        for size in (23, 23, 1, 7)
+        evaluate([model], toy_part, config(toy_part, windows=23, batch_size=size)).to_dict() for size in (23, 23, 1, 7)
     ]
     assert json.dumps(bodies[0]) == json.dumps(bodies[1])
     for other in bodies[2:]:
@@ -105,8 +104,8 @@ def test_results_do_not_depend_on_the_batch_and_repeat(toy_part: HeldOutPart) ->
 
 
 def test_gray_view(toy_part: HeldOutPart) -> None:
-    subject = as_subject("net", small_network(toy_part.store, view=GRAY_84), GRAY_84)
-    found = evaluate([subject], toy_part, config(toy_part, windows=4))
+    model = as_model("net", small_network(toy_part.store, view=GRAY_84), GRAY_84)
+    found = evaluate([model], toy_part, config(toy_part, windows=4))
     assert found.facts["scale"] == 128
     assert "off by more than 8" in found.formula("wrong_pixels")
     assert found.totals["copy-last-frame"]["kept_steps"].mean[0] > 0
@@ -114,14 +113,14 @@ def test_gray_view(toy_part: HeldOutPart) -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_windows_or_horizon(toy_part: HeldOutPart) -> None:
-    subjects = baselines(as_subject("net", small_network(toy_part.store)))
+    models = baselines(as_model("net", small_network(toy_part.store)))
 
-    def peak(windows: int, horizon: int) -> int:
-        places = choose_places(toy_part.store, Window(1, horizon), windows, seed=0, option="horizon")
-        outlook = Outlook(store=toy_part.store, places=places, context=1, horizon=horizon, batch_size=8)
-        metrics = frame_metrics(subjects[0], toy_part, None)
+    def peak(count: int, horizon: int) -> int:
+        starts = choose_starts(toy_part.store, Window(1, horizon), count, seed=0, option="horizon")
+        windows = EvaluationWindows(store=toy_part.store, starts=starts, context=1, horizon=horizon, batch_size=8)
+        metrics = frame_metrics(models[0], toy_part, None)
         tracemalloc.start()
-        look_ahead(subjects, outlook, metrics)
+        look_ahead(models, windows, metrics)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -131,7 +130,7 @@ def test_memory_does_not_grow_with_windows_or_horizon(toy_part: HeldOutPart) -> 
 
 
 def test_a_store_without_a_game_leaves_the_object_out(answers: HeldOutPart) -> None:
-    found = evaluate([as_subject("truth", Answers())], answers, config(answers))
+    found = evaluate([as_model("truth", Answers())], answers, config(answers))
     assert "object_distance" not in found.metrics
     assert "settings" in next(iter(found.left_out.values()))
 
@@ -139,8 +138,8 @@ def test_a_store_without_a_game_leaves_the_object_out(answers: HeldOutPart) -> N
 def test_a_diverged_prediction_counts_as_black(toy_part: HeldOutPart) -> None:
     predictor = small_network(toy_part.store)
     predictor.get_parameter("fc5.weight").data.fill_(float("nan"))
-    found = evaluate([as_subject("nan", predictor)], toy_part, config(toy_part, windows=3))
-    frames = [toy_part.store[e].frames(s + 1, s + 9) for e, s in choose_places(
+    found = evaluate([as_model("nan", predictor)], toy_part, config(toy_part, windows=3))
+    frames = [toy_part.store[e].frames(s + 1, s + 9) for e, s in choose_starts(
         toy_part.store, Window(1, 8), 3, seed=0, option="horizon")]  # fmt: skip
     wanted = np.mean([np.square(each / 255).sum((1, 2, 3)) for each in frames], 0)
     np.testing.assert_allclose(mean(found, "nan", "error"), wanted, rtol=1e-5)

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from acvp.data.objects import ObjectFinder, find_positions
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowStart
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.windows import HeldOutPart, Place
+from acvp.evaluation.windows import HeldOutPart
 
 MEAN = np.full((60, 80, 3), 50, np.float32)
 FINDER = ObjectFinder((60, 80), MEAN)
@@ -73,7 +74,7 @@ def test_the_object_is_in_the_middle_of_its_patch() -> None:
 
 
 def test_positions_come_from_replaying_the_store(toy: EpisodeStore) -> None:
-    found = find_positions(toy, [Place(0, 3), Place(0, 30), Place(2, 0)], 12)
+    found = find_positions(toy, [WindowStart(0, 3), WindowStart(0, 30), WindowStart(2, 0)], 12)
     assert {episode: len(rows) for episode, rows in found.items()} == {0: 42, 2: 12}
     for t in (0, 7, 41):
         player = np.argwhere((toy[0].frames(t, t + 1)[0] == 240).all(-1))
@@ -91,4 +92,4 @@ def test_a_game_that_plays_differently_is_refused(toy: EpisodeStore) -> None:
 
 def test_a_store_without_a_game_has_no_positions(answers: HeldOutPart) -> None:
     with pytest.raises(UserError, match="settings"):
-        find_positions(answers.store, [Place(0, 0)], 5)
+        find_positions(answers.store, [WindowStart(0, 0)], 5)

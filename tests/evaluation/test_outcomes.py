@@ -13,13 +13,13 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.data.writer import open_writer
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
-from acvp.evaluation.windows import Place
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
-from acvp.training.presets import network
 from tests.data.answers import INFO, answer_frame
+from tests.networks import network
 
 
 def test_scores_by_hand() -> None:
@@ -51,19 +51,19 @@ def test_a_class_that_never_occurs_does_not_count() -> None:
 @pytest.mark.slow
 def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
-    places, weights = choose_steps(store, 4, count=2000, seed=0)
+    starts, weights = choose_steps(store, 4, count=2000, seed=0)
     steps = sum(len(episode) - 4 for episode in store)
     assert weights.sum() == pytest.approx(steps)
-    found = {(place.episode, place.start + 3) for place in places}
+    found = {(start.episode, start.frame + 3) for start in starts}
     for position, episode in enumerate(store):
         for step in np.flatnonzero(episode.rewards).tolist():
             assert step < 3 or (position, step) in found
-    subject = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
-    found_outcomes = measure(subject, store, 2000)
-    assert {"reward", "end"} <= found_outcomes.keys()
+    model = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
+    found_outcomes = measure(model, store, 2000)
+    assert {"reward", "termination"} <= found_outcomes.keys()
     rewarded = sum(int((episode.rewards[3:] > 0).sum()) for episode in store)
     assert found_outcomes["reward"]["count"]["positive"] == rewarded > 0
-    assert found_outcomes["end"]["count"]["ends"] == sum(episode.header.terminated for episode in store)
+    assert found_outcomes["termination"]["count"]["terminates"] == sum(episode.header.terminated for episode in store)
 
 
 def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> None:
@@ -74,31 +74,33 @@ def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> No
         recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
     with open_writer(tmp_path / "store", INFO) as writer:
         writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    places, weights = choose_steps(EpisodeStore(tmp_path / "store"), 4, count=7, seed=0)
-    assert places[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
+    starts, weights = choose_steps(EpisodeStore(tmp_path / "store"), 4, count=7, seed=0)
+    assert starts[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
     assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
 def test_no_more_steps_are_looked_at_than_asked_for(tmp_path: Path, count: int) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
-    places, weights = choose_steps(store, 4, count=count, seed=0)
-    assert len(set(places)) == len(places) == count
+    starts, weights = choose_steps(store, 4, count=count, seed=0)
+    assert len(set(starts)) == len(starts) == count
     steps = sum(len(episode) - 4 for episode in store)
     if count < len(store):
         assert weights.sum() < steps  # no more episodes are read than that
         return
     assert weights.sum() == pytest.approx(steps)
-    kinds = [_kind(store, place) for place in places]
+    kinds = [_kind(store, start) for start in starts]
     terminations = sum(episode.header.terminated for episode in store)
     assert kinds.count("termination") == min(count // 3, terminations) > 0
-    every = [_kind(store, Place(k, start)) for k, episode in enumerate(store) for start in range(len(episode) - 4)]
+    every = [
+        _kind(store, WindowStart(k, start)) for k, episode in enumerate(store) for start in range(len(episode) - 4)
+    ]
     for kind in ("reward", "neither"):
         assert kinds.count(kind) >= min(count // 3, every.count(kind)) > 0
 
 
-def _kind(store: EpisodeStore, place: Place) -> str:
-    episode, step = store[place.episode], place.start + 3
+def _kind(store: EpisodeStore, start: WindowStart) -> str:
+    episode, step = store[start.episode], start.frame + 3
     if episode.header.terminated and step == len(episode) - 2:
         return "termination"
     return "reward" if episode.rewards[step] else "neither"
@@ -119,16 +121,16 @@ def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
 
 def test_a_predictor_without_heads_predicts_no_outcomes() -> None:
     config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8)
-    subject = LoadedModel(name="x", predictor=build_predictor(config).eval(), view=RGB)
-    assert not predicts_outcomes(subject)
+    model = LoadedModel(name="x", predictor=build_predictor(config).eval(), view=RGB)
+    assert not predicts_outcomes(model)
     assert predicts_outcomes(LoadedModel(name="x", predictor=_with_heads(), view=RGB))
 
 
-def measure(subject: LoadedModel, store: EpisodeStore, count: int) -> dict[str, Any]:
-    return measure_outcomes(subject, store, count=count, seed=0, batch_size=64, progress=lambda done, total: None)
+def measure(model: LoadedModel, store: EpisodeStore, count: int) -> dict[str, Any]:
+    return measure_outcomes(model, store, count=count, seed=0, batch_size=64, progress=lambda done, total: None)
 
 
 def _with_heads() -> Predictor:
-    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, outcome_heads=True)
+    config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, predict_rewards=True)
     assert isinstance(config, FeedforwardConfig)
     return build_predictor(config).eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acvp.bootstrap import Tally
+from acvp.bootstrap import Accumulator
 from acvp.evaluation.run import FEW_EPISODES, Evaluation, few_episodes, summarize
 
 ERRORS, COPIED = [1.0, 2.0, 6.0, 3.0], [4.0, 4.0, 8.0, 12.0]
@@ -13,22 +13,27 @@ ERRORS, COPIED = [1.0, 2.0, 6.0, 3.0], [4.0, 4.0, 8.0, 12.0]
 USED = [1, 2, 4, 5]
 
 
-def tally(values: list[float], weight: int = 1) -> Tally:
+def accumulator(values: list[float], weight: int = 1) -> Accumulator:
     """One step; each value is that of `weight` windows of an episode."""
-    made = Tally(6, 1)
+    made = Accumulator(6, 1)
     for episode, value in zip(USED, values, strict=True):
         made.add(0, np.full(weight, episode), np.full(weight, value))
     return made
 
 
 def summary(seed: int = 0) -> Evaluation:
-    exact = tally([1.0, 0.0, 0.0, 1.0])
-    tallies = {
-        "run": {"error": tally(ERRORS), "exact": exact, "shuffled": tally([9.0] * 4), "unshuffled": tally([6.0] * 4)},
-        "copy-last-frame": {"error": tally(COPIED)},
+    exact = accumulator([1.0, 0.0, 0.0, 1.0])
+    accumulators = {
+        "run": {
+            "error": accumulator(ERRORS),
+            "exact": exact,
+            "shuffled": accumulator([9.0] * 4),
+            "unshuffled": accumulator([6.0] * 4),
+        },
+        "copy-last-frame": {"error": accumulator(COPIED)},
     }
     facts = {"scale": 255, "palette": True}
-    return summarize(tallies, seed=seed, baselines=("copy-last-frame",), facts=facts, left_out={})
+    return summarize(accumulators, seed=seed, baselines=("copy-last-frame",), facts=facts, left_out={})
 
 
 def test_gain_and_sensitivity_by_hand() -> None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from acvp.data.recording import EpisodeRecorder
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, evenly
+from acvp.evaluation.windows import HeldOutPart, evenly
 from tests.data.answers import INFO, answer_frame, read_answer
-from tests.evaluation.predictors import Answers, Knowing, as_subject
+from tests.evaluation.predictors import Answers, Knowing, as_model
 
 HORIZON, WINDOWS, SHUFFLED = 12, 11, 5
 
@@ -42,11 +42,11 @@ class Painter(Knowing):
 
     def __init__(self) -> None:
         super().__init__((6, 8, 3), 3)
-        self.record: dict[Place, list[list[int]]] = defaultdict(list)
+        self.record: dict[WindowStart, list[list[int]]] = defaultdict(list)
 
     def recognize(self, frames: NDArray[np.uint8]) -> list[int]:
         actions: list[int] = []
-        self.record[Place(*read_answer(frames[-1]))].append(actions)
+        self.record[WindowStart(*read_answer(frames[-1]))].append(actions)
         return actions
 
     def go_on(self, known: list[int], action: int) -> tuple[NDArray[np.uint8], Any]:
@@ -60,14 +60,14 @@ def painted(action: int) -> NDArray[np.uint8]:
 
 def config(part: HeldOutPart) -> EvaluateConfig:
     return EvaluateConfig(
-        runs=(Path("run"),), data=part.store.path, horizon=HORIZON, windows=WINDOWS, batch_size=4,
+        predictors=(Path("run"),), data=part.store.path, horizon=HORIZON, windows=WINDOWS, batch_size=4,
         shuffled_windows=SHUFFLED,
     )  # fmt: skip
 
 
-def error(place: Place, actions: list[int]) -> NDArray[np.float64]:
+def error(start: WindowStart, actions: list[int]) -> NDArray[np.float64]:
     """The squared error (HORIZON,) of the painted frames after a window, in the paper's scale."""
-    truth = [answer_frame(place.episode, place.start + 1 + t) for t in range(HORIZON)]
+    truth = [answer_frame(start.episode, start.frame + 1 + t) for t in range(HORIZON)]
     return np.array(
         [np.square((painted(a) - x.astype(float)) / 255).sum() for a, x in zip(actions, truth, strict=True)]
     )
@@ -75,24 +75,24 @@ def error(place: Place, actions: list[int]) -> NDArray[np.float64]:
 
 def test_shuffled_windows_get_the_actions_of_another_window(part: HeldOutPart) -> None:
     painter = Painter()
-    found = evaluate([as_subject("painter", painter)], part, config(part))
-    places = choose_places(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
-    own = {p: part.store[p.episode].actions[p.start : p.start + HORIZON].tolist() for p in places}
+    found = evaluate([as_model("painter", painter)], part, config(part))
+    starts = choose_starts(part.store, Window(1, HORIZON), WINDOWS, seed=0, option="horizon")
+    own = {p: part.store[p.episode].actions[p.frame : p.frame + HORIZON].tolist() for p in starts}
     assert len({tuple(actions) for actions in own.values()}) == WINDOWS
-    chosen = [places[i] for i in evenly(WINDOWS, SHUFFLED)]
-    assert all(painter.record[place] == [own[place]] for place in places if place not in chosen)
+    chosen = [starts[i] for i in evenly(WINDOWS, SHUFFLED)]
+    assert all(painter.record[start] == [own[start]] for start in starts if start not in chosen)
     others = {}
-    for place in chosen:
-        first, others[place] = painter.record[place]
-        assert first == own[place]
-        assert others[place] != own[place]
-    assert sorted(others.values()) == sorted(own[place] for place in chosen)
-    shuffled = np.mean([error(place, others[place]) for place in chosen], 0)
-    unshuffled = np.mean([error(place, own[place]) for place in chosen], 0)
+    for start in chosen:
+        first, others[start] = painter.record[start]
+        assert first == own[start]
+        assert others[start] != own[start]
+    assert sorted(others.values()) == sorted(own[start] for start in chosen)
+    shuffled = np.mean([error(start, others[start]) for start in chosen], 0)
+    unshuffled = np.mean([error(start, own[start]) for start in chosen], 0)
     np.testing.assert_allclose(found.curves["painter"]["sensitivity"].mean, shuffled / unshuffled, rtol=1e-6)
 
 
 def test_moving_pixels_are_those_that_differ_from_the_true_frame_before(part: HeldOutPart) -> None:
     """One frame late, every moving pixel is wrong by 190 in each channel, at every step and not only at the first."""
-    found = evaluate([as_subject("late", Answers(ahead=-1))], part, config(part))
+    found = evaluate([as_model("late", Answers(ahead=-1))], part, config(part))
     np.testing.assert_allclose(found.curves["late"]["moving_mse"].mean, 190.0**2, rtol=1e-6)

@@ -14,6 +14,7 @@ from acvp.models import (
     Predictor,
     PredictorConfig,
     RecurrentConfig,
+    TrainingBatch,
     build_predictor,
 )
 
@@ -28,13 +29,13 @@ MLP: dict[str, Any] = {"actions": ACTIONS, "frame": FRAME, "hidden": (6, 8, 10, 
 LEARNED: dict[str, PredictorConfig] = {
     "feedforward": FeedforwardConfig(**SIZES, factors=9),
     "feedforward-tensor": FeedforwardConfig(**SIZES, transform="tensor"),
-    "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, outcome_heads=True),
+    "feedforward-heads": FeedforwardConfig(**SIZES, factors=9, factor_bias=False, predict_rewards=True),
     "recurrent": RecurrentConfig(**SIZES, factors=9, context=5),
-    "recurrent-tensor-heads": RecurrentConfig(**SIZES, transform="tensor", context=5, outcome_heads=True),
+    "recurrent-tensor-heads": RecurrentConfig(**SIZES, transform="tensor", context=5, predict_rewards=True),
     "no-action": NoActionConfig(**SIZES),
-    "no-action-heads": NoActionConfig(**SIZES, outcome_heads=True),
+    "no-action-heads": NoActionConfig(**SIZES, predict_rewards=True),
     "mlp": MlpConfig(**MLP),
-    "mlp-heads": MlpConfig(**MLP, outcome_heads=True),
+    "mlp-heads": MlpConfig(**MLP, predict_rewards=True),
 }
 EVERY: dict[str, PredictorConfig] = LEARNED | {
     "copy-last-frame": CopyLastFrameConfig(actions=ACTIONS, frame=FRAME),
@@ -52,6 +53,12 @@ def small_predictor(name: str, seed: int = 1) -> Predictor:
     predictor = build_predictor(EVERY[name], seeded(seed))
     predictor.normalizer.set_mean(torch.rand(FRAME, generator=seeded(seed)) * 200)
     return predictor
+
+
+def training_batch(frames: Tensor, actions: Tensor, **options: Any) -> TrainingBatch:
+    """Return a batch in which nothing is rewarded and nothing ends."""
+    nothing = torch.zeros(actions.shape[:2])
+    return TrainingBatch(frames, actions, nothing, nothing.bool(), **options)
 
 
 def random_window(predictor: Predictor, predict: int, rows: int = 2, seed: int = 2) -> tuple[Tensor, Tensor]:

@@ -138,16 +138,16 @@ def test_forward_predicts_the_last_frames_of_the_window_in_time_order(name: str)
     by_hand = unroll(predictor, state, actions[:, predictor.context - 1 :])
     torch.testing.assert_close(fed_back.frames, by_hand.frames)
     blind = frames.clone()
-    blind[:, -3:] = 7  # with feed_back the targets are not read
+    blind[:, -3:] = 7  # without teacher forcing the targets are not read
     torch.testing.assert_close(predictor(blind, actions, predict=3).frames, fed_back.frames)
 
 
 @every
 @torch.no_grad()
-def test_without_feed_back_each_step_sees_all_real_frames_before_it(name: str) -> None:
+def test_with_teacher_forcing_each_step_sees_all_real_frames_before_it(name: str) -> None:
     predictor = small_predictor(name)
     frames, actions = random_window(predictor, predict=3)
-    real = predictor(frames, actions, predict=3, feed_back=False).frames
+    real = predictor(frames, actions, predict=3, teacher_forcing=True).frames
     for step, seen in enumerate(range(frames.shape[1] - 3, frames.shape[1])):
         alone, _ = predictor.predict(predictor.observe(frames[:, :seen]), actions[:, seen - 1])
         assert_close(real[:, step], alone)
@@ -184,28 +184,28 @@ def test_outcome_logits_come_with_heads_only(name: str) -> None:
     frames, actions = random_window(predictor, predict=3)
     steps = list(imagine(predictor, predictor.observe(frames[:, :-3]), actions[:, -3:]))
     together = predictor(frames, actions, predict=3)
-    real = predictor(frames, actions, predict=3, feed_back=False)
+    real = predictor(frames, actions, predict=3, teacher_forcing=True)
     if "heads" not in name:
         assert all(state.outcome is None for _, state in steps)
-        assert together.reward is together.end is real.reward is None
+        assert together.reward is together.termination is real.reward is None
         return
     assert together.reward.shape == real.reward.shape == (2, 3, 3)
-    assert together.end.shape == real.end.shape == (2, 3)
+    assert together.termination.shape == real.termination.shape == (2, 3)
     for step, (_, state) in enumerate(steps):
         assert state.outcome is not None
         assert_close(together.reward[:, step], state.outcome.reward)
-        assert_close(together.end[:, step], state.outcome.end)
+        assert_close(together.termination[:, step], state.outcome.termination)
 
 
 @learned
-@pytest.mark.parametrize("feed_back", [True, False])
-def test_every_parameter_learns(name: str, feed_back: bool) -> None:
+@pytest.mark.parametrize("teacher_forcing", [False, True])
+def test_every_parameter_learns(name: str, teacher_forcing: bool) -> None:
     predictor = small_predictor(name)
     frames, actions = random_window(predictor, predict=2)
-    found = predictor(frames, actions, predict=2, feed_back=feed_back)
+    found = predictor(frames, actions, predict=2, teacher_forcing=teacher_forcing)
     loss = squared_error_loss(found.frames, frames[:, -2:])
     if found.reward is not None:
-        loss = loss + found.reward[..., 0].sum() + found.end.sum()
+        loss = loss + found.reward[..., 0].sum() + found.termination.sum()
     loss.backward()  # type: ignore[no-untyped-call]
     for key, value in predictor.named_parameters():
         assert value.grad is not None, key

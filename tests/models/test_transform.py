@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from acvp.models import ConfigError, FeedforwardConfig
-from acvp.models.transform import FactoredTransform, NoActionTransform, OutcomeHeads, TensorTransform
+from acvp.models.heads import RewardTerminationHeads
+from acvp.models.transform import FactoredTransform, NoActionTransform, TensorTransform
 from tests.models.small_predictors import seeded
 
 N, A, F, B = 5, 3, 7, 4
@@ -61,11 +62,11 @@ def test_every_action_is_each_one_hot_action() -> None:
             torch.testing.assert_close(every[:, action], transform(H_ENC, one_hot.expand(B, A)))
 
 
-def test_outcome_heads_read_the_transformed_feature() -> None:
-    heads = OutcomeHeads(N, seeded(0))
+def test_reward_and_termination_heads_read_the_transformed_feature() -> None:
+    heads = RewardTerminationHeads(N, seeded(0))
     outcome = heads(H_ENC)
     torch.testing.assert_close(outcome.reward, H_ENC @ heads.reward.weight.T)
-    torch.testing.assert_close(outcome.end, H_ENC @ heads.end.weight[0])
+    torch.testing.assert_close(outcome.termination, H_ENC @ heads.termination.weight[0])
 
 
 def test_a_shared_start_is_nearly_the_same_map_for_every_action() -> None:

@@ -29,8 +29,8 @@ ACTING = (
     Mutant(
         "a lost life always ends the return",
         "agents/replay.py",
-        "(TERMINAL, LIFE_LOST) if self.life_ends else (TERMINAL,)",
-        "(TERMINAL, LIFE_LOST)",
+        "(TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,)",
+        "(TERMINATED, LIFE_LOST)",
         "agents/test_replay.py::test_every_transition_is_the_one_a_plain_replay_keeps",
     ),
     Mutant(
@@ -50,22 +50,22 @@ ACTING = (
     Mutant(
         "scores are sums of clipped rewards",
         "agents/vec_env.py",
-        "play.score += moment.reward",
-        "play.score += float(np.sign(moment.reward))",
+        "episode.score += result.reward",
+        "episode.score += float(np.sign(result.reward))",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
         "an agent learns from rewards that are not clipped",
         "agents/vec_env.py",
-        "np.sign([moment.reward for moment in moments]).astype(np.float32)",
-        "np.array([moment.reward for moment in moments], np.float32)",
+        "np.sign([result.reward for result in results]).astype(np.float32)",
+        "np.array([result.reward for result in results], np.float32)",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
         "an extra life counts as a lost one",
         "agents/vec_env.py",
-        "moment.lives < play.lives",
-        "moment.lives != play.lives",
+        "result.lives < episode.lives",
+        "result.lives != episode.lives",
         "agents/test_vector.py::test_rewards_lives_and_scores_of_a_script",
     ),
     Mutant(
@@ -84,10 +84,10 @@ ACTING = (
     ),
     Mutant(
         "real frames come a step late",
-        "control/predicted_play.py",
-        "self._depth == self.reground_every",
-        "self._depth > self.reground_every",
-        "control/test_predicted_play.py::test_the_agent_sees_predictions_and_they_are_grounded_every_n_decisions",
+        "control/run.py",
+        "batch.predicted == self.horizon",
+        "batch.predicted > self.horizon",
+        "control/test_predicted_observations.py::test_the_agent_sees_predictions_that_are_resynced_every_n_steps",
     ),
     Mutant(
         "a negative reward counts as the first reward",
@@ -99,15 +99,15 @@ ACTING = (
     Mutant(
         "an imagined episode is cut off a step late",
         "control/imagined_env.py",
-        "self._elapsed >= self.max_steps",
-        "self._elapsed > self.max_steps",
+        "self._elapsed >= self.horizon",
+        "self._elapsed > self.horizon",
         "control/test_imagined.py::test_an_episode_is_cut_off",
     ),
     Mutant(
         "the page shows imagined rewards of 0, 1 and 2",
-        "play/imagined.py",
-        "int(state.outcome.reward[0].argmax()) - 1",
-        "int(state.outcome.reward[0].argmax())",
+        "models/heads.py",
+        "self.reward.argmax(1).numpy(force=True) - 1",
+        "self.reward.argmax(1).numpy(force=True)",
         "play/test_imagined.py::test_the_likeliest_sign_is_the_imagined_reward",
     ),
     Mutant(
@@ -140,9 +140,9 @@ ACTING = (
     ),
     Mutant(
         "an imagined episode ends at p > 0.62",
-        "control/imagined_env.py",
-        "state.outcome.end.numpy(force=True) > 0",
-        "state.outcome.end.numpy(force=True) > 0.5",
+        "models/heads.py",
+        "self.termination.numpy(force=True) > 0",
+        "self.termination.numpy(force=True) > 0.5",
         "control/test_imagined.py::test_an_end_is_imagined_where_it_is_likelier_than_not",
     ),
     Mutant(
@@ -153,7 +153,7 @@ ACTING = (
         "control/test_commands.py::test_an_unknown_position_is_no_cell",
     ),
     Mutant(
-        "a play begins only where all pixels are new",
+        "an episode begins only where all pixels are new",
         "control/informed.py",
         "(observations[:, :-1] != self._last).any((1, 2, 3))",
         "(observations[:, :-1] != self._last).all((1, 2, 3))",
@@ -182,7 +182,7 @@ ACTING = (
     ),
     Mutant(
         "references of other episodes are taken",
-        "agents/play.py",
+        "agents/references.py",
         ' if body["settings"] == settings else None',
         "",
         "agents/test_references.py::test_references_of_other_episodes_are_not_taken",
@@ -190,8 +190,8 @@ ACTING = (
     Mutant(
         "a continued evaluation plays the first episodes again",
         "agents/play.py",
-        "iter(range(first, first + plays))",
-        "iter(range(plays))",
+        "iter(range(first, first + episodes))",
+        "iter(range(episodes))",
         "agents/test_play.py::test_plays_that_begin_later_are_the_later_ones",
     ),
     Mutant(
@@ -199,14 +199,21 @@ ACTING = (
         "control/explore.py",
         "self._episodes)), begins=True)",
         "self._episodes)), begins=False)",
-        "control/test_exploration.py::test_an_explorer_is_shown_every_frame_and_where_an_episode_begins",
+        "control/test_exploration.py::test_a_strategy_is_shown_every_frame_and_where_an_episode_begins",
     ),
     Mutant(
         "after an episode ends, frames of the others are mixed up",
-        "control/predicted_play.py",
-        "            seen.keep(going)\n",
-        "            seen.keep(np.arange(len(going)))\n",
-        "control/test_predicted_play.py::test_an_agent_sees_the_frames_of_one_play_at_a_time",
+        "agents/play.py",
+        "self._stack.frames[list(self.running)]",
+        "self._stack.frames[: len(self.running)]",
+        "control/test_predicted_observations.py::test_an_agent_sees_the_frames_of_one_episode_at_a_time",
+    ),
+    Mutant(
+        "an episode that begins later resyncs with the frames of another",
+        "control/run.py",
+        "rows = np.array([places[slot] for slot in batch.slots.tolist()])",
+        "rows = np.arange(len(batch.slots))",
+        "control/test_predicted_observations.py::test_perfect_predictions_when_episodes_begin_while_others_run",
     ),
     Mutant(
         "one action more than there are steps between frames",

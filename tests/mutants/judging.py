@@ -8,8 +8,8 @@ JUDGING = (
     Mutant(
         "shuffled actions are the window's own",
         "evaluation/horizon.py",
-        "places[int(ring[i - 1])]",
-        "places[int(ring[i])]",
+        "starts[int(ring[i - 1])]",
+        "starts[int(ring[i])]",
         "evaluation/test_shuffled.py::test_shuffled_windows_get_the_actions_of_another_window",
     ),
     Mutant(
@@ -92,9 +92,9 @@ JUDGING = (
     Mutant(
         "test episodes of one run are enough, others may have trained on them",
         "evaluation/windows.py",
-        ".intersection(*(each.held_out for each in own))",
+        ".intersection(*(run.held_out for run in own))",
         ".intersection(own[0].held_out)",
-        "evaluation/test_places.py::test_an_episode_that_one_run_was_trained_on_is_left_out",
+        "evaluation/test_windows.py::test_an_episode_that_one_run_was_trained_on_is_left_out",
     ),
     Mutant(
         "the gray view's error is in the color view's scale",
@@ -115,7 +115,7 @@ JUDGING = (
         "evaluation/counterfactual.py",
         " / nearest.sum(1)",
         "",
-        "evaluation/test_counterfactual.py::test_verdicts",
+        "evaluation/test_counterfactual.py::test_matches",
     ),
     Mutant(
         "tables show the numbers of other steps",
@@ -143,14 +143,14 @@ JUDGING = (
         "analysis/factors.py",
         "np.searchsorted(held, share)) + 1]",
         "np.searchsorted(held, share))]",
-        "analysis/test_halves.py::test_the_fewest_factors_that_hold_a_share",
+        "analysis/test_factor_split.py::test_the_fewest_factors_that_hold_a_share",
     ),
     Mutant(
         "the band of the explained change is upside down",
         "analysis/factors.py",
         "1 - left.high, 1 - left.low",
         "1 - left.low, 1 - left.high",
-        "analysis/test_halves.py::test_bands_of_the_explained_change_are_around_it",
+        "analysis/test_factor_split.py::test_bands_of_the_explained_change_are_around_it",
     ),
     Mutant(
         "contingency maps treat all actions as a sample",
@@ -169,8 +169,8 @@ JUDGING = (
     Mutant(
         "the training figure draws the model's error twice",
         "report/page.py",
-        "[each[part][horizon] for each in there]",
-        '[each["error"][horizon] for each in there]',
+        "[line[part][horizon] for line in measured]",
+        '[line["error"][horizon] for line in measured]',
         "report/test_numbers.py::test_the_training_figure_draws_both_errors_of_every_horizon",
     ),
     Mutant(

@@ -48,10 +48,10 @@ class StandStill(Knowing):
         return frame, frame
 
 
-def network(view: View = RGB, *, env_id: str = TOY_ID, outcome_heads: bool = True, seed: int = 1) -> Predictor:
+def network(view: View = RGB, *, env_id: str = TOY_ID, predict_rewards: bool = True, seed: int = 1) -> Predictor:
     """Return a small network of random weights for ToyGame."""
     frame = view.shape((24, 24, 3))
-    config = MlpConfig(actions=5, frame=frame, hidden=(6, 8, 10, 7), outcome_heads=outcome_heads)
+    config = MlpConfig(actions=5, frame=frame, hidden=(6, 8, 10, 7), predict_rewards=predict_rewards)
     predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
     predictor.normalizer.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
     predictor.about = About(env_id=env_id, view=view.name, action_meanings=MEANINGS)
@@ -60,7 +60,7 @@ def network(view: View = RGB, *, env_id: str = TOY_ID, outcome_heads: bool = Tru
 
 def model_pool() -> ModelPool:
     """Return a pool of three predictors, the first of which knows something, and copy-last-frame."""
-    return ModelPool({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, outcome_heads=False)})
+    return ModelPool({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, predict_rewards=False)})
 
 
 def make_session(**options: object) -> Session:

@@ -27,11 +27,11 @@ from tests.play.sessions import MEANINGS
 PALETTE = ((0, 0, 0), (110, 110, 110), (230, 200, 40), (60, 200, 80), (220, 60, 60), (240, 240, 240))
 NETWORK: dict[str, Any] = {
     "channels": (6, 6), "kernels": (4, 4), "pads": ((1, 1), (1, 1)), "strides": (2, 2), "decoder_channels": (6,),
-    "hidden": 12, "factors": 12, "outcome_heads": True,
+    "hidden": 12, "factors": 12, "predict_rewards": True,
 }  # fmt: skip
 SIZES: dict[str, dict[str, Any]] = {
     "feedforward": NETWORK,
-    "recurrent": NETWORK | {"context": 3, "outcome_heads": False},
+    "recurrent": NETWORK | {"context": 3, "predict_rewards": False},
     "pixel": {
         "palette": PALETTE,
         "context": 4,
@@ -41,10 +41,10 @@ SIZES: dict[str, dict[str, Any]] = {
         "cell": 5,
         "motions": ((0, 0), (2, -1), (0, 3)),
         "older_motions": ((0, 0), (-3, 1)),
-        "recolors": tuple(reversed(range(len(PALETTE)))),
-        "round_edges": True,
+        "palette_cycle": tuple(reversed(range(len(PALETTE)))),
+        "circular_padding": True,
     },
-    "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "outcome_heads")},
+    "no-action": {name: value for name, value in NETWORK.items() if name not in ("factors", "predict_rewards")},
     "mlp": {"hidden": (12,) * 4},
     "copy-last-frame": {},
     "mean-frame": {},
@@ -62,7 +62,7 @@ def small(kind: str) -> Predictor:
         predictor.copy.bias.data.copy_(torch.tensor([0.5, 0.4, 0.3, 0.4, 0.3, 0.2]))  # so that pixels do change
         places = np.random.default_rng(5).random((len(PALETTE), 24, 24)) < 0.7
         places[0] = True
-        predictor.set_possible(places)
+        predictor.set_palette_mask(places)
     predictor.about = About(env_id=TOY_ID, view="rgb", action_meanings=MEANINGS)
     return predictor
 
@@ -121,7 +121,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_onnx_files_come_with_a_description(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["export", "--run", str(folder), "--onnx", str(out)]) == 0
+    assert main(["export", "--predictor", str(folder), "--onnx", str(out)]) == 0
     assert "the same as torch" in capsys.readouterr().out
     assert sorted(path.name for path in out.iterdir()) == ["observe.onnx", "predictor.json", "step.onnx"]
     described = json.loads((out / "predictor.json").read_text())
@@ -141,7 +141,9 @@ def test_starts_come_from_a_store_or_from_the_game(
     monkeypatch.setattr("acvp.play.static_page.to_graphs", lambda predictor: nothing)
     monkeypatch.setattr("acvp.play.static_page.runtime_files", lambda: {"x": b""})
     for name, options in {"played": [], "stored": ["--data", str(toy.path)]}.items():
-        assert main(["export", "--run", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
+        assert (
+            main(["export", "--predictor", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
+        )
         assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
         frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
@@ -155,9 +157,8 @@ def test_starts_come_from_a_store_or_from_the_game(
     [
         ([], "--onnx or --web"),
         (["--onnx", "full"], "choose another"),
-        (["--onnx", "new", "--run", "nowhere"], "nowhere: no such folder"),
-        (["--onnx", "new", "--run", "x", "--pretrained", "y"], "name one of them"),
-        (["--onnx", "new", "--pretrained", "nobody"], "nobody"),
+        (["--onnx", "new", "--predictor", "nowhere"], "nowhere: no such folder"),
+        (["--onnx", "new", "--predictor", "nobody"], "nobody"),
         (["--web", "new", "--starts", "0"], "--starts 0: at least 1"),
     ],
 )

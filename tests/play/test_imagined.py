@@ -17,19 +17,19 @@ from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from acvp.play.worlds import LiveWorld
-from tests.evaluation.predictors import as_subject
+from tests.evaluation.predictors import as_model
 from tests.play.sessions import NOOP, StandStill, network, play_on
 
 
 @pytest.mark.parametrize(("reward_class", "sign"), [(0, -1), (1, 0), (2, 1)])
 def test_the_likeliest_sign_is_the_imagined_reward(reward_class: int, sign: int) -> None:
     predictor = network()
-    for name in ("heads.reward", "heads.end"):
+    for name in ("heads.reward", "heads.termination"):
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.weight"))
         torch.nn.init.zeros_(predictor.get_parameter(f"{name}.bias"))
     predictor.get_parameter("heads.reward.bias").data[reward_class] = 3.0
-    predictor.get_parameter("heads.end.bias").data[0] = 1.5
-    world = ImaginedWorld(as_subject("net", predictor))
+    predictor.get_parameter("heads.termination.bias").data[0] = 1.5
+    world = ImaginedWorld(as_model("net", predictor))
     frames = [np.zeros((24, 24, 3), np.uint8)] * predictor.context
     state = world.step(world.resync(frames, [NOOP] * (predictor.context - 1)), NOOP)
     assert state.reward == sign
@@ -55,7 +55,7 @@ def test_live_metrics_by_hand() -> None:
     imagined = real.copy()
     for column, value in enumerate((92, 91, 108, 109, 0, 255)):
         imagined[3, column, 1] = value
-    metrics = FrameComparison(as_subject("net", network()), (24, 24)).compare(imagined, real, None)
+    metrics = FrameComparison(as_model("net", network()), (24, 24)).compare(imagined, real, None)
     assert (metrics.wrong_pixels, metrics.pixels, metrics.object_found) == (4, 24 * 24, None)
     assert metrics.squared_error == pytest.approx((2 * 8**2 + 2 * 9**2 + 100**2 + 155**2) / (24 * 24 * 3))
 

@@ -37,19 +37,19 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--run", "nowhere"], "nowhere: no such folder"),
-        (["--run", "empty"], "cannot be read"),
-        (["--run", "begun"], "no checkpoint yet"),
-        (["--pretrained", "nobody"], "nobody"),
-        (["--run", "a/x", "b/x"], "two predictors are called x"),
-        (["--run", "tiny", "--fps", "0"], "--fps 0"),
-        (["--run", "tiny", "--temperature", "-1"], "--temperature -1"),
-        (["--run", "tiny", "--temperature", "nan"], "--temperature nan"),
-        (["--run", "tiny", "--temperature", "11"], "--temperature 11"),
-        (["--run", "tiny", "--port", "70000"], "--port 70000"),
-        (["--run", "tiny", "--sessions", "0"], "at least 1"),
-        (["--run", "tiny", "--policy", "clever"], "unknown policy"),
-        (["--run", "tiny", "--data", "nowhere"], "nowhere: no such folder"),
+        (["--predictors", "nowhere"], "nowhere: no such folder"),
+        (["--predictors", "empty"], "cannot be read"),
+        (["--predictors", "begun"], "no checkpoint yet"),
+        (["--predictors", "nobody"], "nobody"),
+        (["--predictors", "a/x", "b/x"], "two predictors are called x"),
+        (["--predictors", "tiny", "--fps", "0"], "--fps 0"),
+        (["--predictors", "tiny", "--temperature", "-1"], "--temperature -1"),
+        (["--predictors", "tiny", "--temperature", "nan"], "--temperature nan"),
+        (["--predictors", "tiny", "--temperature", "11"], "--temperature 11"),
+        (["--predictors", "tiny", "--port", "70000"], "--port 70000"),
+        (["--predictors", "tiny", "--sessions", "0"], "at least 1"),
+        (["--predictors", "tiny", "--policy", "clever"], "unknown policy"),
+        (["--predictors", "tiny", "--data", "nowhere"], "nowhere: no such folder"),
     ],
 )
 def test_mistakes_get_one_line(
@@ -70,7 +70,7 @@ def test_mistakes_get_one_line(
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_looking_at_every_action_uses_up_no_noise(steps: int) -> None:
-    model = make_model_pool([], ["freeway"], temperature=1.0).get("freeway")
+    model = make_model_pool(["freeway"], temperature=1.0).get("freeway")
     assert isinstance(model.predictor, PixelPredictor)
     assert model.predictor.generator is not None
     world = ImaginedWorld(model)
@@ -84,7 +84,7 @@ def test_looking_at_every_action_uses_up_no_noise(steps: int) -> None:
 
 
 def test_with_a_temperature_predictors_that_can_sample_do(folder: Path) -> None:
-    session = session_maker(PlayConfig(run=(folder,), pretrained=("freeway",), temperature=0.5, seed=7))()
+    session = session_maker(PlayConfig(predictors=(str(folder), "freeway"), temperature=0.5, seed=7))()
     sampling, other = (session.models.get(name).predictor for name in ("freeway", "tiny"))
     session.close()
     assert isinstance(sampling, PixelPredictor)
@@ -104,7 +104,17 @@ def hear_interrupts() -> None:
 def test_it_serves_prints_the_address_and_ends_with_ctrl_c(folder: Path) -> None:
     with free_socket(18900) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "acvp", "play", "--run", str(folder), "--port", str(port), "--no-browser"]
+        command = [
+            sys.executable,
+            "-m",
+            "acvp",
+            "play",
+            "--predictors",
+            str(folder),
+            "--port",
+            str(port),
+            "--no-browser",
+        ]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_interrupts) as process:
             assert process.stdout is not None

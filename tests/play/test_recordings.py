@@ -11,6 +11,7 @@ from PIL import Image
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.models.pixels import WrongPixels
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from acvp.play.worlds import LiveWorld, RecordedWorld
@@ -88,6 +89,34 @@ def test_without_the_game_only_the_imagined_world_continues(toy: EpisodeStore) -
     assert session.state.imagined.steps == 0
     session.reset()
     assert session.state.real is not None, "the game itself is there"
+
+
+def test_a_game_that_differs_from_the_recording_is_not_taken_over(
+    toy: EpisodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game, closed = make_game("toy"), []
+    reset = game.reset
+    monkeypatch.setattr(game, "reset", lambda seed: reset(seed + 1))
+    monkeypatch.setattr(game, "close", lambda: closed.append(True))
+    monkeypatch.setattr("acvp.play.worlds.replay_game", lambda store: game)
+    session = make_session(store=toy)
+    session.scrub(0, 5)
+    note = session.change_driver()
+    assert note is not None
+    assert "only the dream continues" in note
+    assert (session.state.real, closed) == (None, [True])
+
+
+def test_live_metrics_use_the_palette_of_the_dataset(toy: EpisodeStore) -> None:
+    session = make_session(store=toy)
+    session.switch("net")
+    play_on(session, UP, UP, LEFT)
+    state = session.state
+    assert state.real is not None
+    assert state.metrics is not None
+    counts = [WrongPixels(palette).count_in_frame(state.imagined.frame, state.real) for palette in (toy.palette, None)]
+    assert counts[0] != counts[1], "the two definitions differ on this frame"
+    assert state.metrics.wrong_pixels == counts[0]
 
 
 @pytest.mark.parametrize(("episode", "frame"), [(-1, 0), (99, 0), (0, -1), (0, 10**9)])

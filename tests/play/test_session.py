@@ -391,7 +391,7 @@ def test_a_model_is_loaded_on_first_use() -> None:
 
 
 def test_an_empty_model_pool() -> None:
-    with pytest.raises(UserError, match="--run"):
+    with pytest.raises(UserError, match="--predictors"):
         ModelPool({})
 
 

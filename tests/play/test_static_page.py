@@ -47,7 +47,7 @@ def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (folder / "tiny").mkdir()
     for name, data in predictor_files(small("pixel")).items():
         (folder / "tiny" / name).write_bytes(data)
-    assert main(["export", "--run", str(folder / "tiny"), "--web", str(folder / "web"), "--starts", "2"]) == 0
+    assert main(["export", "--predictor", str(folder / "tiny"), "--web", str(folder / "web"), "--starts", "2"]) == 0
     yield from host(folder / "web")
 
 

@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         shorten(patch)
         arguments = ["--horizon", "3", "--windows", "3", "--shuffled-windows", "0", "--crop", "1x1+9+9"]
-        assert main(["evaluate", "--runs", str(path), "--data", str(store.path), *arguments]) == 0
+        assert main(["evaluate", "--predictors", str(path), "--data", str(store.path), *arguments]) == 0
     (folder / "secret").write_bytes(SECRET)
     (path / "videos" / "link.mp4").symlink_to(folder / "secret")
     return path
@@ -43,7 +43,7 @@ def test_no_file_elsewhere_is_embedded(
     ]
     body = json.loads((run / "evaluation.json").read_text())
     whole = json.dumps(body)
-    film = body["films"][0]
+    film = body["clips"][0]
     assert {"mp4", "gif", "crop", "strip"} <= film.keys()
     film[kind] = name
     if kind == "gif":

@@ -65,7 +65,7 @@ def test_the_page_has_everything_and_loads_nothing(runs: list[Path], capsys: pyt
     assert all(address.startswith("data:") for address in page.addresses)
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     assert {"video", "picture", "table", "style"} <= set(page.tags)
-    for words in ("Looking ahead", "Film strips", "Every action's future", "Run first", "Run <second>", "commit",
+    for words in ("Looking ahead", "Strips", "Every action's future", "Run first", "Run <second>", "commit",
                   "How this was made", "test_fraction", "Squared error", "counterfactual accuracy"):  # fmt: skip
         assert words in page.words, words
     text = (results / "report.html").read_text()
@@ -87,13 +87,13 @@ def test_one_run_that_was_not_evaluated(runs: list[Path]) -> None:
 def test_what_a_run_has_learned(runs: list[Path]) -> None:
     folder = runs[0].parent
     data = ["--data", str(folder / "store"), "--states", "6", "--steps", "1", "--examples", "1"]
-    assert main(["analyze", "--run", str(runs[1]), *data]) == 0  # an MLP: maps, but no factors
+    assert main(["analyze", "--predictor", str(runs[1]), *data]) == 0  # an MLP: maps, but no factors
     assert main(["report", "--runs", *map(str, runs), "--out", str(folder / "learned.html")]) == 0
     page = read(folder / "learned.html")
     assert "What <second> has learned" in page.words
     assert "What first has learned" not in page.words
     assert "Left out: similarity" in page.words
-    assert "Where the action tells" in page.words
+    assert "Where the next frame depends on the action" in page.words
     assert "Analysis of <second>" in page.words
     assert all(address.startswith("data:") for address in page.addresses)
     assert main(["report", "--runs", str(runs[1]), "--results", str(runs[1]), "--out", str(folder / "one.html")]) == 0

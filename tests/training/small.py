@@ -1,4 +1,4 @@
-"""Small games, networks and recipes that train in a moment, and a record of what a training did."""
+"""Small games, networks and recipes that train in a second, and a record of what a training did."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from torch.optim import Optimizer
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
+from acvp.harness import Result
+from acvp.models.predictor import TrainingBatch
 from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig
-from acvp.training.data import DeviceBatch
-from acvp.training.log import StepReport
-from acvp.training.presets import network
-from acvp.training.run import Result, train
+from acvp.training.run import train
+from acvp.training.state import StepReport
 from acvp.training.trainer import Trainer
+from tests.networks import network
 
 SMALL_TOY = "acvp-tests/SmallToy-v0"
 FRAME = (16, 16, 3)
@@ -70,7 +71,7 @@ def run(
     return train(config, store, training, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
 
 
-Moment = tuple[int, float, float, str, float]
+Update = tuple[int, float, float, str, float]
 """Step, loss, learning rate, hash of the batch, best score so far: floats to the last bit."""
 
 
@@ -78,7 +79,7 @@ Moment = tuple[int, float, float, str, float]
 class Trace:
     """What each update of the trainings since `watch` was."""
 
-    moments: list[Moment] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
     stop_after: int = 0
     """A step after which the training is asked to stop."""
     seconds: float = 1.0
@@ -86,22 +87,22 @@ class Trace:
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Listen to every trainer, and give it the clock."""
-        real_update, real_agree = Trainer.update, Trainer._agree
+        real_update, real_reduce = Trainer.update, Trainer._all_reduce
 
-        def update(trainer: Trainer, phase: Phase, optimizer: Optimizer, batch: DeviceBatch) -> StepReport:
-            if trainer.position.step + 1 == self.stop_after:
+        def update(trainer: Trainer, phase: Phase, optimizer: Optimizer, batch: TrainingBatch) -> StepReport:
+            if trainer.state.step + 1 == self.stop_after:
                 trainer.stop(signal.SIGTERM, None)
             report = real_update(trainer, phase, optimizer, batch)
-            content = b"".join(each.numpy(force=True).tobytes() for each in batch)
+            content = b"".join(each.numpy(force=True).tobytes() for each in batch[:4])
             digest = hashlib.sha256(content).hexdigest()
-            self.moments.append((report.step, report.loss, report.lr, digest, trainer.position.best))
+            self.updates.append((report.step, report.loss, report.lr, digest, trainer.state.best))
             return report
 
-        def agree(trainer: Trainer, loss: Any) -> tuple[float, float]:
-            return real_agree(trainer, loss)[0], self.seconds
+        def all_reduce(trainer: Trainer, loss: Any) -> tuple[float, float]:
+            return real_reduce(trainer, loss)[0], self.seconds
 
         patch.setattr(Trainer, "update", update)
-        patch.setattr(Trainer, "_agree", agree)
+        patch.setattr(Trainer, "_all_reduce", all_reduce)
 
 
 def in_a_child(work: Callable[[], object]) -> int:

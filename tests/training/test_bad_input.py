@@ -54,7 +54,7 @@ def test_changed_config_names_the_fields(store: EpisodeStore, begun: Path, capsy
 
 def test_resume_never_refuses_a_begun_run(store: EpisodeStore, begun: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = complaint(capsys, "--data", store.path, "--run", begun, "--resume", "never")
-    assert "has begun already" in line
+    assert "has already begun" in line
     assert "--resume auto" in line
 
 
@@ -79,13 +79,15 @@ def test_another_store_of_the_same_kind(store: EpisodeStore, tmp_path: Path) -> 
     from tests.training.small import toy_store
 
     run(store, small_config(), tmp_path / "run")
-    with pytest.raises(UserError, match="another store"):
+    with pytest.raises(UserError, match="another dataset"):
         run(toy_store(tmp_path / "other", seed=5), small_config(), tmp_path / "run")
 
 
 def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer_store(tmp_path / "one", [60])
-    assert "1 different plays" in complaint(capsys, "--data", tmp_path / "one", "--run", tmp_path / "r")
+    assert "need two different episodes, and it has 1" in complaint(
+        capsys, "--data", tmp_path / "one", "--run", tmp_path / "r"
+    )
     answer_store(tmp_path / "none", [])
     assert "has no episodes" in complaint(capsys, "--data", tmp_path / "none", "--run", tmp_path / "r")
     assert not (tmp_path / "r").exists()
@@ -95,7 +97,7 @@ def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer_store(tmp_path / "short", [3] * 10 + [60] * 10)
     assert main([*SMOKE, "--data", str(tmp_path / "short"), "--run", str(tmp_path / "run")]) == 0
-    assert "episodes are shorter than its 5 frames and left out" in capsys.readouterr().err
+    assert "episodes are left out, shorter than its 5 frames" in capsys.readouterr().err
     answer_store(tmp_path / "shorter", [3] * 6)
     line = complaint(capsys, "--data", tmp_path / "shorter", "--run", tmp_path / "r")
     assert "has the 5 frames of a window" in line
@@ -144,7 +146,7 @@ def test_a_second_writer_is_refused(store: EpisodeStore, tmp_path: Path) -> None
     assert "is being written by process" in done.stderr
 
 
-def test_a_damaged_run_config_is_told(store: EpisodeStore, tmp_path: Path) -> None:
+def test_a_damaged_run_config_is_reported(store: EpisodeStore, tmp_path: Path) -> None:
     run(store, small_config(), tmp_path / "run")
     config = tmp_path / "run" / "config.json"
     config.write_bytes(config.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
@@ -152,7 +154,7 @@ def test_a_damaged_run_config_is_told(store: EpisodeStore, tmp_path: Path) -> No
         run(store, small_config(), tmp_path / "run")
 
 
-def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> None:
+def test_a_run_without_a_whole_checkpoint_is_reported(store: EpisodeStore, tmp_path: Path) -> None:
     run(store, small_config(), tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").rglob("model.safetensors"):
         file.write_bytes(b"")
@@ -161,7 +163,7 @@ def test_no_whole_checkpoint_is_told(store: EpisodeStore, tmp_path: Path) -> Non
 
 
 def test_bfloat16_where_it_does_not_run(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.training.devices.cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr("acvp.training.trainer.cpu_has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="--precision bf16: bfloat16 does not run on this cpu"):
         run(store, small_config(), tmp_path / "run", precision="bf16")
 

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from acvp.data.priorities import rarity_of, rarity_of_windows
+from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.store import EpisodeStore
 from acvp.training.data import TrainingData
 from tests.training.small import small_config
@@ -19,11 +19,11 @@ def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
     phase = replace(training.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
     data = TrainingData(store, training)
     windows = data.windows(phase)
-    rare, eventful = data.emphases(windows, phase)
+    rare, eventful = data.priorities(windows, phase)
     assert (rare.share, eventful.share) == (0.5, 0.25)
-    assert np.allclose(rare.cumulative, np.cumsum(rarity_of_windows(windows, rarity_of(data.train))))
-    assert np.array_equal(eventful.cumulative, np.cumsum(windows.eventful()))
-    expected = windows.draw(6, seed=training.seed, step=4, emphases=(rare, eventful))
+    assert np.allclose(rare.cumulative, np.cumsum(window_priorities(windows, step_priorities(data.train))))
+    assert np.array_equal(eventful.cumulative, np.cumsum(windows.event_weights()))
+    expected = windows.draw(6, seed=training.seed, step=4, priorities=(rare, eventful))
     assert not np.array_equal(expected, windows.draw(6, seed=training.seed, step=4))
     whole = list(islice(data.batches(phase, 0, rank=0, world_size=1, threads=1), 5))[4]
     resumed = next(data.batches(phase, 4, rank=0, world_size=1, threads=1))
@@ -34,10 +34,10 @@ def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
 
 
 def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.training.data.rarity_of", None)
+    monkeypatch.setattr("acvp.training.data.step_priorities", None)
     training = small_config()
     data = TrainingData(store, training)
-    assert data.emphases(data.windows(training.phases[0]), training.phases[0]) == ()
+    assert data.priorities(data.windows(training.phases[0]), training.phases[0]) == ()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

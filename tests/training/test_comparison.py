@@ -176,7 +176,7 @@ def test_the_printed_command_trains_further(
     store: EpisodeStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "a run"
-    arguments = [*SMOKE, "--data", str(store.path), "--run", str(folder), "--outcome-heads", "--seed", "3"]
+    arguments = [*SMOKE, "--data", str(store.path), "--run", str(folder), "--predict-rewards", "--seed", "3"]
     assert main([*arguments, "--minutes", "0.002"]) == 0
     first = RunFolder(folder).metrics()
     printed = [line for line in capsys.readouterr().err.splitlines() if "to train further: " in line]
@@ -209,7 +209,7 @@ def test_a_killed_extension_still_writes_its_predictor(
     assert not (tmp_path / "run" / "predictor" / "config.json").exists()
     trace.stop_after = 0
     assert run(store, longer, tmp_path / "run", minutes=9.0).exit_code == 0
-    assert [moment[0] for moment in trace.moments] == list(range(1, 19))
+    assert [update[0] for update in trace.updates] == list(range(1, 19))
     assert "18 updates" in (tmp_path / "run" / "predictor" / "README.md").read_text()
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from acvp.errors import UserError
+from acvp.models import find_class
 from acvp.training.config import Phase, within_minutes
-from acvp.training.presets import paper_curriculum
+from acvp.training.presets import paper, paper_curriculum, with_defaults
 
 
 @pytest.mark.parametrize(
@@ -19,14 +20,16 @@ from acvp.training.presets import paper_curriculum
     ],
 )
 def test_the_papers_phases(recurrent: bool, rows: list[tuple[float, ...]]) -> None:
-    phases = paper_curriculum(recurrent=recurrent)
+    kind = find_class("recurrent" if recurrent else "feedforward")
+    made = paper(kind.config_class(actions=3))
+    phases = with_defaults(made, {"phases": ({}, {}, {})} | dict(kind.training_defaults("paper", (210, 160, 3)))).phases
     found = [(p.context + p.predict, p.context, p.predict, p.batch_size, p.lr, p.steps) for p in phases]
     assert found == rows
-    assert [phase.feed_back for phase in phases] == [not recurrent, True, True]
+    assert [phase.teacher_forcing for phase in phases] == [recurrent, False, False]
 
 
 def test_the_papers_decay() -> None:
-    first = paper_curriculum(recurrent=False)[0]
+    first = paper_curriculum(context=4)[0]
     rates = [first.learning_rate(step, 0.0) for step in (0, 99_999, 100_000, 1_499_999)]
     assert rates == pytest.approx([1e-4, 1e-4, 0.9e-4, 0.9**14 * 1e-4])
 
@@ -70,7 +73,7 @@ def test_minutes_are_shared_in_proportion() -> None:
         {"event_share": -0.1},
         {"rare_share": -0.1},
         {"rare_share": 0.9, "event_share": 0.2},
-        {"outcome_weight": 0.0},
+        {"reward_weight": 0.0},
         {"steps": None, "patience": 1, "anneal": True},
     ],
 )

@@ -15,8 +15,8 @@ import safetensors.numpy
 import acvp
 from acvp.cli.main import main
 from acvp.compat import current_tensors
-from acvp.training.presets import network
 from tests.golden import alike, digest, machine, pack
+from tests.networks import network
 from tests.training.small import FRAME, run, sizes, small_config
 
 FILES = Path(__file__).parents[1] / "fixtures" / "v010"

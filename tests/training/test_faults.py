@@ -1,4 +1,4 @@
-"""Promises 1, 4 and 7: kills during a save, full disks and numbers that are none spoil nothing."""
+"""Promises 1, 4 and 7: kills during a save, full disks and numbers that are not finite destroy nothing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import pytest
 import torch
 
 import acvp
+from acvp import harness
 from acvp.checkpoint import newest_good, read_checkpoint, save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
+from acvp.models.predictor import TrainingBatch
 from acvp.runs import RunFolder
-from acvp.training import trainer as trainer_module
 from acvp.training.config import Phase
-from acvp.training.data import DeviceBatch
 from acvp.training.trainer import Trainer
 from tests.faults import Trap, Trials, contents, counted, die, fail_with
 from tests.training.small import in_a_child, run, small_config
@@ -62,11 +62,11 @@ def reporting_saves(report: int) -> None:
         os.write(report, f"{step}\n".encode())
         return path
 
-    setattr(trainer_module, "save_checkpoint", save)  # noqa: B010  (mypy minds an assignment to what it imports)
+    setattr(harness, "save_checkpoint", save)  # noqa: B010  (mypy minds an assignment to what it imports)
 
 
 def assert_survived(store: EpisodeStore, folder: Path, reported: Path, never_killed: bytes) -> None:
-    """Fail unless the newest checkpoint is whole and as new as reported, and going on ends as if nothing had been."""
+    """Fail unless the newest checkpoint is whole and as new as reported, and a resumed run ends the same way."""
     steps = [int(line) for line in reported.read_text().splitlines()]
     found = newest_good(folder / "checkpoints", lambda text: pytest.fail(text)) if folder.exists() else None
     assert (found.step if found else 0) >= max(steps, default=0)
@@ -112,7 +112,7 @@ def test_aimed_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_
 
 
 @pytest.mark.slow
-@counted("1 a checkpoint survives kills at random moments", quick=3, full=100)
+@counted("1 a checkpoint survives kills at random times", quick=3, full=100)
 def test_random_kills(trials: Trials, store: EpisodeStore, tmp_path: Path, never_killed: bytes) -> None:
     began = time.monotonic()
     run(store, small_config(), tmp_path / "timed")
@@ -170,45 +170,45 @@ def test_too_little_disk_is_refused_before_the_first_step(
         run(store, small_config(), tmp_path / "run", keep=500)
 
 
-Spoil = Callable[[Trainer, DeviceBatch, float], DeviceBatch | None]
+Corrupt = Callable[[Trainer, TrainingBatch, float], TrainingBatch | None]
 
 
-def spoil_weight(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_weight(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = list(trainer.predictor.parameters())[int(value == inf)].data
     weight.view(-1)[0] = value
 
 
-def spoil_gradient(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_gradient(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     weight = next(iter(trainer.predictor.parameters()))
     weight.register_hook(lambda gradient: torch.full_like(gradient, value))  # type: ignore[no-untyped-call]
 
 
-def spoil_input(trainer: Trainer, batch: DeviceBatch, value: float) -> DeviceBatch:
+def corrupt_input(trainer: Trainer, batch: TrainingBatch, value: float) -> TrainingBatch:
     frames = batch.frames.clone()
     frames[0, 0, 0, 0, 0] = value
     return batch._replace(frames=frames)
 
 
-def spoil_loss(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
+def corrupt_loss(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     real = trainer.gradients
 
-    def gradients(phase: Phase, batch: DeviceBatch) -> torch.Tensor:
+    def gradients(phase: Phase, batch: TrainingBatch) -> torch.Tensor:
         return real(phase, batch) * value
 
     trainer.gradients = gradients  # type: ignore[method-assign]
 
 
-def spoil_rate(trainer: Trainer, batch: DeviceBatch, value: float) -> None:
-    phase = trainer.config.phases[trainer.position.phase]
+def corrupt_rate(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
+    phase = trainer.config.phases[trainer.state.phase]
     object.__setattr__(phase, "lr", value)
 
 
-PLACES: dict[str, Spoil] = {
-    "loss": spoil_loss,
-    "gradient": spoil_gradient,
-    "weight": spoil_weight,
-    "input": spoil_input,
-    "learning rate": spoil_rate,
+PLACES: dict[str, Corrupt] = {
+    "loss": corrupt_loss,
+    "gradient": corrupt_gradient,
+    "weight": corrupt_weight,
+    "input": corrupt_input,
+    "learning rate": corrupt_rate,
 }
 
 
@@ -224,11 +224,11 @@ def test_divergence_stops_before_the_update(
         folder, text = tmp_path / str(i), io.StringIO()
         before: dict[str, bytes] = {}
 
-        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: DeviceBatch) -> Any:
-            if trainer.position.step == at:
+        def update(trainer: Trainer, phase: Phase, optimizer: Any, batch: TrainingBatch) -> Any:
+            if trainer.state.step == at:
                 before.update(contents(folder / "checkpoints"))
                 batch = PLACES[place](trainer, batch, value) or batch
-            return real(trainer, trainer.config.phases[trainer.position.phase], optimizer, batch)
+            return real(trainer, trainer.config.phases[trainer.state.phase], optimizer, batch)
 
         monkeypatch.setattr(Trainer, "update", update)
         assert run(store, small_config(), folder, text).exit_code == 1, f"{place} {value}"
@@ -241,14 +241,15 @@ def test_divergence_stops_before_the_update(
     trials.run(inject)
 
 
-def test_spoilt_weights_are_never_saved(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An update that itself gives no numbers is not saved either."""
+def test_weights_that_are_not_finite_are_not_saved(
+    store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Trainer.update
 
     def update(trainer: Trainer, *arguments: Any) -> Any:
         report = real(trainer, *arguments)
-        if trainer.position.step == 2:
-            spoil_weight(trainer, arguments[2], nan)
+        if trainer.state.step == 2:
+            corrupt_weight(trainer, arguments[2], nan)
         return report
 
     monkeypatch.setattr(Trainer, "update", update)

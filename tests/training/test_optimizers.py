@@ -140,16 +140,16 @@ def test_muon_steps_by_as_much_as_adamw() -> None:
     torch.testing.assert_close(network.head.weight, plain)
 
 
-def test_muon_goes_on_as_if_never_stopped() -> None:
+def test_muon_resumes_as_if_never_stopped() -> None:
     gradients = torch.randn(4, 32, 16, 3, 3, generator=torch.Generator().manual_seed(3))
     networks = [Inner(), Inner()]
     networks[1].load_state_dict(networks[0].state_dict())
     optimizers = [make_optimizer(OptimizerConfig(name="muon"), network) for network in networks]
     for number, gradient in enumerate(gradients):
         if number == 2:
-            moments = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizers[1]).items()}
+            state = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizers[1]).items()}
             optimizers[1] = make_optimizer(OptimizerConfig(name="muon"), networks[1])
-            restore_optimizer(optimizers[1], moments)
+            restore_optimizer(optimizers[1], state)
         for network, optimizer in zip(networks, optimizers, strict=True):
             set_learning_rate(optimizer, 1e-2)
             network.wide.weight.grad = gradient.clone()

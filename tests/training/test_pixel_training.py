@@ -18,8 +18,9 @@ import torch
 import acvp
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
+from acvp.models import build_predictor
 from acvp.pixel import PixelConfig, PixelPredictor
-from acvp.pixel.network import packed
+from acvp.pixel.mask import find_mask, packed
 from acvp.training.config import TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData
 from acvp.training.presets import make_config
@@ -40,7 +41,7 @@ def training(store: EpisodeStore, steps: int, fed_back: int) -> TrainingConfig:
     made = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
     assert isinstance(made.predictor, PixelConfig)
     (phase,) = made.phases
-    phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, feed_back=True, lr=1e-3))
+    phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, teacher_forcing=False, lr=1e-3))
     return replace(made, phases=phases, evaluate_every=10_000)
 
 
@@ -93,24 +94,23 @@ def test_it_knows_where_colors_can_be(store: EpisodeStore, tmp_path: Path) -> No
     made = training(store, 2, 1)
     data = TrainingData(store, made)
     assert isinstance(made.predictor, PixelConfig)
-    found = data.places(made.predictor.palette)
-    assert found is not None
+    found = find_mask(data.train, data.test, made.predictor.palette)
     assert found.reach == 0
-    assert not found.places.all()
+    assert not found.mask.all()
     assert run(store, made, tmp_path / "run", save_minutes=99).exit_code == 0
     predictor = acvp.load(tmp_path / "run")
     assert isinstance(predictor, PixelPredictor)
-    assert predictor.possible is not None
-    assert torch.equal(predictor.possible, packed(found.places, made.predictor))
-    free = replace(made, predictor=replace(made.predictor, by_place=False))
+    assert predictor.palette_mask is not None
+    assert torch.equal(predictor.palette_mask, packed(found.mask, made.predictor))
+    free = replace(made, predictor=replace(made.predictor, palette_mask=False))
     assert run(store, free, tmp_path / "free", save_minutes=99).exit_code == 0
     predictor = acvp.load(tmp_path / "free")
     assert isinstance(predictor, PixelPredictor)
-    assert predictor.possible is None
+    assert predictor.palette_mask is None
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on_with_the_same_places(
+def test_a_stopped_run_resumes_with_the_same_palette_mask(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = training(store, 3, 1)
@@ -118,24 +118,29 @@ def test_a_stopped_run_goes_on_with_the_same_places(
     update = Trainer.update
 
     def stop_after_two(trainer: Trainer, *given: Any) -> Any:
-        if trainer.position.step == 1:
+        if trainer.state.step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return update(trainer, *given)
 
     monkeypatch.setattr(Trainer, "update", stop_after_two)
     assert run(store, made, tmp_path / "stopped", save_minutes=99).exit_code == 128 + signal.SIGTERM
     monkeypatch.undo()
-    monkeypatch.setattr(TrainingData, "places", None)  # it is not looked up again
+    monkeypatch.setattr(PixelPredictor, "calibrate", None)  # it is not looked up again
     assert run(store, made, tmp_path / "stopped", save_minutes=99).exit_code == 0
     whole, stopped = (
         safetensors.torch.load_file(tmp_path / name / "predictor" / "model.safetensors")
         for name in ("whole", "stopped")
     )
-    assert "possible" in whole
+    assert "palette_mask" in whole
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
 @pytest.mark.slow
 def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
     gray = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
-    assert TrainingData(store, gray).places([(0,)]) is None
+    predictor = build_predictor(gray.predictor)
+    lines: list[str] = []
+    predictor.calibrate(TrainingData(store, gray).as_split(), lines.append, lambda *done: None)
+    assert isinstance(predictor, PixelPredictor)
+    assert predictor.palette_mask is None
+    assert lines[-1] == "palette mask: none, any pixel may have any color"

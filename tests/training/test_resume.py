@@ -35,7 +35,7 @@ def telling_config(model: str = "feedforward", scale: int = 1) -> TrainingConfig
 def test_the_recipe_uses_all_three_ends(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     text = io.StringIO()
     assert run(store, telling_config(), tmp_path / "run", text).exit_code == 0
-    assert [moment[0] for moment in trace.moments] == list(range(1, 7 + 5 + 6 + 1))
+    assert [update[0] for update in trace.updates] == list(range(1, 7 + 5 + 6 + 1))
     assert "finished at step 18" in text.getvalue()
 
 
@@ -55,13 +55,13 @@ def test_resume_is_never_having_stopped(
 ) -> None:
     training = telling_config(model)
     assert run(store, training, tmp_path / "whole", save_minutes=99).exit_code == 0
-    whole, trace.moments = trace.moments, []
+    whole, trace.updates = trace.updates, []
     for stop in stops:
         trace.stop_after = stop
         assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
     trace.stop_after = 0
     assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == 0
-    assert trace.moments == whole
+    assert trace.updates == whole
     files = [tmp_path / name / "predictor" / "model.safetensors" for name in ("whole", "parts")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -69,12 +69,12 @@ def test_resume_is_never_having_stopped(
 def drop(name: str) -> Callable[[Restored], None]:
     """A loss of one item: the number is what it is at the start of a run."""
     fresh: dict[str, Any] = {"step": 0, "phase": 0, "phase_step": 0, "seconds": [0.0], "stale": 0}
-    return lambda restored: setattr(restored.position, name, fresh.get(name, inf))
+    return lambda restored: setattr(restored.state, name, fresh.get(name, inf))
 
 
-def drop_moment(name: str) -> Callable[[Restored], None]:
+def drop_tensors(name: str) -> Callable[[Restored], None]:
     def zero(restored: Restored) -> None:
-        for key, tensor in restored.moments.items():
+        for key, tensor in restored.optimizer.items():
             if key.endswith(name):
                 tensor.zero_()
 
@@ -94,9 +94,9 @@ ITEMS: dict[str, tuple[int, Callable[[Restored], None]]] = {
     "best": (3, drop("best")),
     "phase_best": (15, drop("phase_best")),
     "stale": (17, drop("stale")),
-    "exp_avg": (3, drop_moment("exp_avg")),
-    "exp_avg_sq": (3, drop_moment("exp_avg_sq")),
-    "adam step": (3, drop_moment(".step")),
+    "exp_avg": (3, drop_tensors("exp_avg")),
+    "exp_avg_sq": (3, drop_tensors("exp_avg_sq")),
+    "adam step": (3, drop_tensors(".step")),
     "weights": (3, other_weights),
 }
 """What is dropped, and after which step."""
@@ -107,22 +107,22 @@ ITEMS: dict[str, tuple[int, Callable[[Restored], None]]] = {
 def test_every_saved_item_matters(
     store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, item: str
 ) -> None:
-    stop, spoil = ITEMS[item]
+    stop, corrupt = ITEMS[item]
     training = telling_config()
     run(store, training, tmp_path / "whole", save_minutes=99)
-    whole, trace.moments = trace.moments, []
+    whole, trace.updates = trace.updates, []
     trace.stop_after = stop
     assert run(store, training, tmp_path / "parts", save_minutes=99).exit_code == STOPPED
 
     def corrupted(checkpoint: Checkpoint) -> Restored:
         restored = from_checkpoint(checkpoint)
-        spoil(restored)
+        corrupt(restored)
         return restored
 
     monkeypatch.setattr(session, "from_checkpoint", corrupted)
     trace.stop_after = 0
     run(store, training, tmp_path / "parts", save_minutes=99)
-    assert trace.moments != whole
+    assert trace.updates != whole
 
 
 @pytest.mark.slow
@@ -133,12 +133,12 @@ def test_resume_at_many_points(
     scale = 40 if trials.full else 4
     training = telling_config(scale=scale)
     run(store, training, tmp_path / "whole", save_minutes=99)
-    whole = trace.moments
+    whole = trace.updates
     assert len(whole) >= 200 + 7 * scale or not trials.full
     aimed = [1, 7 * scale - 1, 7 * scale, 2 * scale, 4 * scale + 1, 7 * scale + 1]
 
     def stop_and_go(i: int, rng: np.random.Generator) -> None:
-        trace.moments = []
+        trace.updates = []
         stops = [aimed[i] if i < len(aimed) else int(rng.integers(1, 7 * scale))]
         stops += [stops[0] + n for n in range(1, 1 + i % 3)]  # up to three in a row
         for stop in stops:
@@ -146,7 +146,7 @@ def test_resume_at_many_points(
             assert run(store, training, tmp_path / str(i), save_minutes=99).exit_code == STOPPED
         trace.stop_after = 0
         run(store, training, tmp_path / str(i), save_minutes=99)
-        assert trace.moments == whole
+        assert trace.updates == whole
 
     trials.run(stop_and_go)
 
@@ -156,8 +156,8 @@ def test_same_seed_same_files(store: EpisodeStore, tmp_path: Path, trace: Trace)
     """Promise 14."""
     for name in ("a", "b"):
         run(store, small_config(), tmp_path / name)
-    half = len(trace.moments) // 2
-    assert trace.moments[:half] == trace.moments[half:]
+    half = len(trace.updates) // 2
+    assert trace.updates[:half] == trace.updates[half:]
     first, second = ((tmp_path / name / "predictor" / "model.safetensors").read_bytes() for name in ("a", "b"))
     assert first == second
     run(store, small_config(seed=2), tmp_path / "c")

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from acvp import harness
 from acvp.checkpoint import save_checkpoint
 from acvp.data.store import EpisodeStore
 from acvp.runs import RunFolder
-from acvp.training import log, trainer
 from acvp.training import run as session
+from acvp.training import trainer
 from tests.faults import die
 from tests.training.small import Trace, in_a_child, run
 from tests.training.test_resume import STOPPED, telling_config
@@ -36,7 +37,7 @@ def logged(folder: Path) -> Logged:
 @pytest.fixture
 def whole(store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Logged:
     """What the undisturbed run logs: a line every 4 updates and a checkpoint now and then."""
-    monkeypatch.setattr(log, "LOG_EVERY", 4)
+    monkeypatch.setattr(trainer, "LOG_EVERY", 4)
     assert run(store, telling_config(), tmp_path / "whole", save_minutes=99).exit_code == 0
     lines, scalars = logged(tmp_path / "whole")
     assert [line["step"] for line in lines if line["kind"] == "train"] == [2, 4, 6, 7, 8, 9, 11, 12, 14, 16, 18]
@@ -73,7 +74,7 @@ def die_at_save(nth: int) -> Callable[[pytest.MonkeyPatch], None]:
                 die()
             return real(*arguments, **options)
 
-        patch.setattr(trainer, "save_checkpoint", save)
+        patch.setattr(harness, "save_checkpoint", save)
 
     return arm
 

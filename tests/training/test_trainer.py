@@ -22,14 +22,16 @@ from torch import Tensor
 from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig, Predictions
+from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig
+from acvp.models.predictor import TrainingBatch, joint_loss, squared_error_loss
 from acvp.runs import RunFolder, differences
 from acvp.training.config import OptimizerConfig, Phase, TrainingConfig
-from acvp.training.data import DeviceBatch, TrainingData, objective
-from acvp.training.presets import config_from_dict, network
-from acvp.training.state import Position
+from acvp.training.data import TrainingData
+from acvp.training.presets import config_from_dict
+from acvp.training.state import TrainerState
 from acvp.training.validation import HeldOut
 from tests.faults import PATIENCE, ROOT
+from tests.networks import network
 from tests.training.small import FRAME, Trace, run, sizes, small_config, toy_store
 
 
@@ -59,7 +61,7 @@ def learn(store: EpisodeStore, model: str, folder: Path) -> dict[str, float]:
     steps, batch, predict = LEARN[model]
     predictor = network(model, FRAME, actions=5, **sizes(model, width=16, hidden=256 if model == "mlp" else 128))
     phase = Phase(
-        predict=predict, context=predictor.context, batch_size=batch, feed_back=predict == 1,
+        predict=predict, context=predictor.context, batch_size=batch, teacher_forcing=predict != 1,
         lr=1e-3 if model == "mlp" else 2e-3, steps=steps, warmup=20, anneal=True,
     )  # fmt: skip
     training = replace(
@@ -80,7 +82,7 @@ def test_learned_predictors_beat_copying(learned: dict[str, dict[str, float]], m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["feedforward", "recurrent", "mlp"])
-def test_actions_tell(learned: dict[str, dict[str, float]], model: str) -> None:
+def test_actions_matter(learned: dict[str, dict[str, float]], model: str) -> None:
     assert learned[model]["error"] < 0.75 * learned["no-action"]["error"]
 
 
@@ -146,46 +148,49 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
 
 
 def test_patience_counts_evaluations_since_the_best_of_the_phase() -> None:
-    position = Position()
-    assert [(position.judge(score), position.stale) for score in (3.0, 5.0, 4.0, 3.0, 2.0)] == [
+    state = TrainerState()
+    assert [(state.add_score(score), state.stale) for score in (3.0, 5.0, 4.0, 3.0, 2.0)] == [
         (True, 0), (False, 1), (False, 2), (False, 3), (True, 0),
     ]  # fmt: skip
-    position.next_phase()
-    assert [(position.judge(score), position.stale) for score in (9.0, 8.0, 8.5)] == [
+    state.next_phase()
+    assert [(state.add_score(score), state.stale) for score in (9.0, 8.0, 8.5)] == [
         (False, 0), (False, 0), (False, 1),
     ]  # fmt: skip
 
 
-def test_outcome_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
+def test_reward_and_termination_heads_are_learned(store: EpisodeStore, tmp_path: Path) -> None:
     plain = small_config().predictor
     assert isinstance(plain, FeedforwardConfig)
-    predictor = replace(plain, outcome_heads=True)
+    predictor = replace(plain, predict_rewards=True)
     assert run(store, small_config(predictor=predictor), tmp_path / "run").exit_code == 0
     changed = weights(tmp_path / "run")
     assert float(changed["heads.reward.bias"].abs().max()) > 0
-    assert float(changed["heads.end.bias"].abs().max()) > 0
+    assert float(changed["heads.termination.bias"].abs().max()) > 0
 
 
 def test_the_weight_of_the_outcome_reaches_the_heads(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     plain = small_config().predictor
     assert isinstance(plain, FeedforwardConfig)
-    training = small_config(predictor=replace(plain, outcome_heads=True))
-    heavy = replace(training, phases=tuple(replace(phase, outcome_weight=50.0) for phase in training.phases))
+    training = small_config(predictor=replace(plain, predict_rewards=True))
+    heavy = replace(training, phases=tuple(replace(phase, reward_weight=50.0) for phase in training.phases))
     losses = []
     for name, each in (("plain", training), ("heavy", heavy)):
-        trace.moments.clear()
+        trace.updates.clear()
         assert run(store, each, tmp_path / name).exit_code == 0
-        losses.append(trace.moments[0][1])
+        losses.append(trace.updates[0][1])
     assert losses[1] > losses[0] + 40 * log(2)
 
 
 def test_the_objective_with_heads_by_hand() -> None:
     frames = torch.zeros(1, 3, 1, 2, 2)
-    predictions = Predictions(torch.ones(1, 1, 1, 2, 2), torch.zeros(1, 1, 3), torch.zeros(1, 1))
-    batch = DeviceBatch(frames, torch.zeros(1, 2), torch.tensor([[0.0, -5.0]]), torch.tensor([[False, True]]))
+    heads = torch.zeros(1, 1, 3), torch.zeros(1, 1)
+    frame_loss = squared_error_loss(torch.ones(1, 1, 1, 2, 2), frames[:, -1:])
+    batch = TrainingBatch(frames, torch.zeros(1, 2), torch.tensor([[0.0, -5.0]]), torch.tensor([[False, True]]))
     outcome = log(3.0) + log(2.0)
-    assert float(objective(predictions, batch)) == pytest.approx(0.5 * 4 + outcome)
-    assert float(objective(predictions, batch, outcome_weight=10.0)) == pytest.approx(0.5 * 4 + 10 * outcome)
+    assert float(joint_loss(frame_loss, *heads, batch)[0]) == pytest.approx(0.5 * 4 + outcome)
+    assert float(joint_loss(frame_loss, *heads, batch._replace(reward_weight=10.0))[0]) == pytest.approx(
+        0.5 * 4 + 10 * outcome
+    )
 
 
 @pytest.mark.parametrize("model", ["feedforward", "recurrent"])
@@ -251,7 +256,7 @@ def test_a_signal_saves_and_ends(store: EpisodeStore, tmp_path: Path, number: si
 def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     folder, text = tmp_path / "run", io.StringIO()
     run(store, small_config(), tmp_path / "whole")
-    whole, trace.moments = trace.moments, []
+    whole, trace.updates = trace.updates, []
     trace.stop_after = 6
     run(store, small_config(), folder)
     damaged = folder / "checkpoints" / "step-000000006" / "optimizer.safetensors"
@@ -260,18 +265,18 @@ def test_a_damaged_newest_checkpoint_is_passed_over(store: EpisodeStore, tmp_pat
     trace.stop_after = 0
     assert run(store, small_config(), folder, text).exit_code == 0
     assert "its checksum is not the manifest's" in text.getvalue()
-    assert "going on from step 5" in text.getvalue()
-    assert trace.moments[6:] == whole[5:]
+    assert "resuming from step 5" in text.getvalue()
+    assert trace.updates[6:] == whole[5:]
 
 
 def test_a_finished_run_is_left_alone(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     run(store, small_config(), tmp_path / "run")
-    before = len(trace.moments)
+    before = len(trace.updates)
     assert run(store, small_config(), tmp_path / "run").exit_code == 0
-    assert len(trace.moments) == before
+    assert len(trace.updates) == before
 
 
-def test_a_run_of_an_earlier_version_goes_on_where_new_fields_have_their_defaults() -> None:
+def test_a_run_of_an_earlier_version_resumes_if_new_fields_have_their_defaults() -> None:
     now = small_config().to_dict()
     earlier: dict[str, Any] = json.loads(json.dumps(now))
     del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimizer"]["weight_decay"]

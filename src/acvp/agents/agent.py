@@ -21,10 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.agents.network import SIDE, STACK, NetworkConfig, ValueNetwork
-from acvp.agents.observations import Stacks
+from acvp.agents.observations import FrameStack, agent_view
 from acvp.artifacts import ArtifactError, Kind, from_files, make_card, read_folder, to_files, write_folder
 from acvp.data.policies import Player, Policy, load_policy
-from acvp.data.views import GRAY_84
 from acvp.errors import UserError
 
 VIEW = "gray84"
@@ -43,9 +42,9 @@ class AgentAbout:
     action_meanings: tuple[str, ...]
     """A name per action."""
     view: str = VIEW
-    """How it looks at frames: one emulator frame a decision, luminance, area interpolation to 84×84."""
+    """How it looks at frames: one emulator frame per agent step, luminance, area interpolation to 84×84."""
     stack: int = STACK
-    """Frames it sees at once; the first of a play is repeated until there are so many."""
+    """Frames it sees at once; the first frame of an episode is repeated to fill the stack."""
     training: str = "not recorded"
     """How it was trained and for how long, in a sentence."""
     score: str = "not measured"
@@ -64,6 +63,15 @@ class AgentAbout:
 
 
 KIND = Kind("an agent", format="acvp-agent-1", network="network")
+
+
+def check_actions(about: AgentAbout, action_meanings: tuple[str, ...], game: str) -> None:
+    """Refuse a game with other actions than the agent learned."""
+    if tuple(action_meanings) != about.action_meanings:
+        raise AgentError(
+            f"the agent of {about.env_id} has the actions {' '.join(about.action_meanings)}, {game} has "
+            f"{' '.join(action_meanings)}: choose an agent of this game, or train one with acvp agent train"
+        )
 
 
 def agent_files(network: ValueNetwork, about: AgentAbout, *, half: bool = False) -> dict[str, bytes]:
@@ -131,8 +139,8 @@ class Agent:
     def values(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the discounted rewards (B, A) expected of each action; frames (B, 4, 84, 84) gray, oldest first."""
         if frames.ndim != 4 or frames.shape[1:] != (self.stack, SIDE, SIDE) or frames.dtype != np.uint8:
-            wanted = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
-            raise AgentError(f"an agent sees {wanted}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
+            shape = f"uint8 of shape (B, {self.stack}, {SIDE}, {SIDE})"
+            raise AgentError(f"an agent sees {shape}, oldest frame first; got {frames.dtype} of shape {frames.shape}")
         device = self.network.head.weight.device
         values: NDArray[np.float32] = self.network(torch.tensor(frames, device=device)).numpy(force=True)
         return values
@@ -140,7 +148,7 @@ class Agent:
     def act(
         self, frames: NDArray[np.uint8], *, epsilon: float = 0.0, rng: np.random.Generator | None = None
     ) -> NDArray[np.int64]:
-        """Return an action (B,) for each play: the best, or with probability ε a random one (a coin for each)."""
+        """Return an action (B,) per episode: the best, or with probability ε a random one, each by its own draw."""
         best: NDArray[np.int64] = self.values(frames).argmax(1)
         if epsilon == 0.0:
             return best
@@ -151,11 +159,7 @@ class Agent:
 
     def check_actions(self, action_meanings: tuple[str, ...], game: str) -> None:
         """Refuse a game with other actions than the agent learned."""
-        if tuple(action_meanings) != self.about.action_meanings:
-            raise AgentError(
-                f"the agent of {self.about.env_id} has the actions {' '.join(self.about.action_meanings)}, {game} has "
-                f"{' '.join(action_meanings)}: choose an agent of this game, or train one with acvp agent train"
-            )
+        check_actions(self.about, action_meanings, game)
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Write the agent: weights, configuration, card; `half` rounds the weights on disk to 16 bits."""
@@ -207,18 +211,18 @@ def agent_policy(agent: Agent) -> Policy:
 
     def policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
         agent.check_actions(action_meanings, "this game")
-        stacks = Stacks(1)
+        stack = FrameStack(1, STACK)
         begun = False
 
         def play(frame: NDArray[np.uint8]) -> int:
             nonlocal begun
-            seen = GRAY_84.apply(frame, None)[..., 0]
+            newest = agent_view(frame[None])
             if begun:
-                stacks.push(0, seen)
+                stack.add(newest)
             else:
-                stacks.begin(0, seen)
+                stack.begin(newest[:, None])
             begun = True
-            return int(agent.act(stacks.frames)[0])
+            return int(agent.act(stack.frames)[0])
 
         return play
 

@@ -37,7 +37,7 @@ class AgentTrainConfig:
     """Folder of the run; None: runs/{game}__dqn__{seed}__{time}."""
     minutes: float | None = None
     """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: the preset's."""
-    decisions: int | None = None
+    steps: int | None = None
     """Decisions of all games together; None: the preset's. With --minutes: whatever ends first."""
     exploration: ExplorationName | None = None
     """What an exploring action is: random; sticky-random: kept for a while; informed-model, informed-emulator: leads
@@ -52,7 +52,7 @@ class AgentTrainConfig:
     imagined: Path | None = None
     """Learn inside this predictor, never in the game itself: a run, or the name of one that comes with acvp. The curve
     of learning is still of the real game; the finished agent is the last one."""
-    store: Path | None = None
+    data: Path | None = None
     """Recorded frames that imagined plays begin with."""
     seed: int = 1
     """Weights, plays and exploration follow from it."""
@@ -78,7 +78,7 @@ class AgentTrainConfig:
     def __post_init__(self) -> None:
         require_above_zero(MAX_MINUTES, minutes=self.minutes)
         require(0, MAX_MINUTES, save_minutes=self.save_minutes)
-        require(1, LONGEST, decisions=self.decisions, max_steps=self.max_steps)
+        require(1, LONGEST, steps=self.steps, max_steps=self.max_steps)
         require(1, AT_ONCE, games=self.games)
         require(1, MAX_REPLAY, replay=self.replay)
         require(1, look_ahead=self.look_ahead)
@@ -86,8 +86,8 @@ class AgentTrainConfig:
         require_seed(self.seed)
         if (self.exploration == "informed-model") != (self.predictor is not None):
             raise UserError("--exploration informed-model and --predictor belong together: give both or none")
-        if (self.imagined is None) != (self.store is None):
-            raise UserError("--imagined and --store belong together: imagined plays begin with frames of a store")
+        if (self.imagined is None) != (self.data is None):
+            raise UserError("--imagined and --data belong together: imagined episodes begin with frames of a dataset")
         if self.imagined is not None and self.emulator == "ale":
             raise UserError("--imagined learns in no emulator: leave --emulator out")
         if self.imagined is not None and (self.exploration or "").startswith("informed"):
@@ -106,7 +106,7 @@ class AgentEvaluateConfig:
     """Name of one in the package (freeway), folder of an agent, or of a run."""
     env_id: str | None = None
     """Game to play; None: the one it was trained in."""
-    plays: int = 30
+    episodes: int = 30
     """Plays that the mean is of."""
     epsilon: float = 0.05
     """Probability of a random action, at each decision; 1: play at random."""
@@ -128,7 +128,7 @@ class AgentEvaluateConfig:
 
     def __post_init__(self) -> None:
         require_probability(epsilon=self.epsilon)
-        require(1, plays=self.plays)
+        require(1, episodes=self.episodes)
         require(1, AT_ONCE, at_once=self.at_once)
         require(1, LONGEST, max_steps=self.max_steps)
         require_seed(self.seed)
@@ -157,7 +157,7 @@ class AgentCompareConfig:
     """Draw learning curves of several runs into one figure; runs that differ in their seed only become one curve."""
 
     runs: tuple[Path, ...]
-    """Folders of runs of one game, trained with the same --decisions: strategies of exploration, several seeds each."""
+    """Folders of runs of one game, trained with the same --steps: strategies of exploration, several seeds each."""
     out: Path
     """Folder for learning.json and plots/."""
     references: bool = True

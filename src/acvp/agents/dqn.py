@@ -1,8 +1,7 @@
-"""Stable-Baselines3's DQN with acvp's network, frame-wise replay, exploration strategies and a budget of time.
+"""Stable-Baselines3's DQN with acvp's network, frame-wise replay and exploration strategies; import of its zips.
 
-It is a DQN like any other: `AcvpDqn(...).learn(...)` works, and so do Stable-Baselines3's callbacks.
-
-Agents from Stable-Baselines3's zip files, which hold pickled Python: reading one can run any code.
+`AcvpDqn(...).learn(...)` and Stable-Baselines3's callbacks work as usual. A zip file of Stable-Baselines3 holds pickled
+Python: reading one can run any code.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from torch import Tensor, nn
 
 from acvp.agents.agent import Agent, AgentAbout, AgentError
 from acvp.agents.exploration import Exploration, RandomExploration
-from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_torso
+from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_features
 from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
-from acvp.agents.vec_env import PlayVecEnv
+from acvp.agents.vec_env import AgentVecEnv
 from acvp.envs import make_game
+from acvp.harness import DivergenceError
 from acvp.seeding import derived_seed
 
 OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
@@ -35,16 +35,12 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
 }
 
 
-class DivergedError(Exception):
-    """The loss stopped being a number; what was saved before is untouched."""
-
-
-class Torso(BaseFeaturesExtractor):
-    """The layers below the values, as Stable-Baselines3 wants them: frames (B, 4, 84, 84) from 0 to 1."""
+class FeaturesExtractor(BaseFeaturesExtractor):
+    """The layers below the values: frames (B, 4, 84, 84) from 0 to 1 → features (B, hidden)."""
 
     def __init__(self, observation_space: spaces.Space[Any], config: NetworkConfig) -> None:
         super().__init__(observation_space, config.hidden)
-        self.layers = make_torso(config)
+        self.layers = make_features(config)
 
     def forward(self, observations: Tensor) -> Tensor:
         features: Tensor = self.layers(observations)
@@ -52,24 +48,24 @@ class Torso(BaseFeaturesExtractor):
 
 
 class AcvpDqn(DQN):
-    """A DQN that learns in games, with a strategy of exploration."""
+    """A DQN with an exploration strategy."""
 
     replay_buffer: FrameReplay
 
     def __init__(
         self,
         settings: DqnConfig,
-        env: PlayVecEnv,
+        env: AgentVecEnv,
         *,
         seed: int,
         exploration: Exploration | None = None,
         device: torch.device | str = "auto",
     ) -> None:
-        """Build networks and replay; without an `exploration` it is random."""
+        """Build networks and replay; the default exploration is random."""
         optimizer, options = OPTIMIZERS[settings.optimizer]
         self.settings = settings
         self.progress: Callable[[], float] | None = None
-        """Tells how much of the run is done, from 0 to 1; None: what `learn` is called with decides."""
+        """Returns the part of the run that is done, from 0 to 1; None: by the `total_timesteps` of `learn`."""
         self.exploration = exploration or RandomExploration(len(env.action_meanings), seed)
         super().__init__(
             "CnnPolicy",
@@ -90,11 +86,11 @@ class AcvpDqn(DQN):
                 "seed": seed,
                 "steps": settings.return_steps,
                 "discount": settings.discount,
-                "life_ends": settings.life_ends,
+                "episodic_life": settings.episodic_life,
             },
             policy_kwargs={
                 "net_arch": [],
-                "features_extractor_class": Torso,
+                "features_extractor_class": FeaturesExtractor,
                 "features_extractor_kwargs": {"config": settings.network},
                 "optimizer_class": optimizer,
                 "optimizer_kwargs": options,
@@ -111,7 +107,7 @@ class AcvpDqn(DQN):
         episode_start: NDArray[Any] | None = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], tuple[NDArray[Any], ...] | None]:
-        """Return the greedy actions, or those that the strategy makes of them; one observation or several."""
+        """Return greedy actions, or those of the exploration strategy, for one observation or a batch."""
         assert isinstance(observation, np.ndarray)
         greedy, state = self.policy.predict(observation, state, episode_start, deterministic=True)
         if deterministic:
@@ -124,31 +120,31 @@ class AcvpDqn(DQN):
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Choose actions by the strategy from the first decision on: ε is what is random at the start."""
+        """Choose actions by the strategy from the first agent step on: ε starts at 1."""
         assert self._last_obs is not None
         actions, _ = self.predict(self._last_obs)
         return actions, actions
 
     def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
-        """Note how much of the run is left: ε follows from it."""
+        """Update the part of the run that is left, which sets ε."""
         if self.progress is None:
             super()._update_current_progress_remaining(num_timesteps, total_timesteps)
         else:
             self._current_progress_remaining = 1.0 - self.progress()
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        """Learn from drawn transitions; a loss that is no number stops the run."""
+        """Make gradient steps; a loss that is not finite stops the run."""
         super().train(gradient_steps, batch_size)
         loss = self.logger.name_to_value["train/loss"]
         if not isfinite(loss):
-            raise DivergedError(f"the loss is {loss} after {self._n_updates:,} updates; try a lower learning rate")
+            raise DivergenceError(f"the loss is {loss} after {self._n_updates:,} updates")
 
     def network(self) -> ValueNetwork:
         """Return a copy of the value network that needs no Stable-Baselines3."""
         copy = ValueNetwork(self.settings.network, int(self.action_space.n))  # type: ignore[attr-defined]
-        torso = self.q_net.features_extractor
-        assert isinstance(torso, Torso)
-        copy.torso.load_state_dict(torso.layers.state_dict())
+        extractor = self.q_net.features_extractor
+        assert isinstance(extractor, FeaturesExtractor)
+        copy.features.load_state_dict(extractor.layers.state_dict())
         copy.head.load_state_dict(self.q_net.q_net[0].state_dict())
         return copy
 
@@ -159,15 +155,15 @@ UNNEEDED: dict[str, Any] = {
     "replay_buffer_class": None,
     "replay_buffer_kwargs": {},
 }
-"""Not read from the zip: replays are large, and an agent needs none."""
+"""Not read from the zip: an agent needs no replay."""
 
 
 def import_agent(source: Path, env_id: str, *, trust_pickle: bool) -> Agent:
-    """Return the agent in a zip of Stable-Baselines3's DQN with its CnnPolicy; only if it is to be trusted."""
+    """Return the agent in a zip of Stable-Baselines3's DQN with CnnPolicy; only if the file is trusted."""
     if not trust_pickle:
         raise AgentError(
-            f"{source}: reading a file of Stable-Baselines3 runs whatever code is in it; if you trust where it comes "
-            "from, say so with --trust-pickle"
+            f"{source}: loading a file of Stable-Baselines3 can run any code in it; if you trust its origin, add "
+            "--trust-pickle"
         )
     if not source.is_file():
         raise AgentError(f"{source}: no such file; name the zip that Stable-Baselines3's save wrote")
@@ -179,23 +175,23 @@ def import_agent(source: Path, env_id: str, *, trust_pickle: bool) -> Agent:
         about = AgentAbout(
             env_id=game.env_id,
             action_meanings=game.action_meanings,
-            training=f"imported from {source.name} of Stable-Baselines3, {dqn.num_timesteps:,} decisions",
+            training=f"imported from {source.name} of Stable-Baselines3, {dqn.num_timesteps:,} agent steps",
             license="unknown",
         )
     return Agent(_network(dqn, source), about)
 
 
 def _network(dqn: DQN, source: Path) -> ValueNetwork:
-    """Return the network of 2015 with the weights of the zip."""
-    torso, head = dqn.q_net.features_extractor, dqn.q_net.q_net
-    if not isinstance(torso, NatureCNN) or len(head) != 1:
+    """Return the network of Mnih et al., 2015, with the weights of the zip."""
+    extractor, head = dqn.q_net.features_extractor, dqn.q_net.q_net
+    if not isinstance(extractor, NatureCNN) or len(head) != 1:
         raise AgentError(f"{source}: its network is not the one of CnnPolicy, on 4 gray frames of 84×84")
-    theirs = [*(layer for layer in torso.modules() if isinstance(layer, nn.Conv2d | nn.Linear)), head[0]]
+    theirs = [*(layer for layer in extractor.modules() if isinstance(layer, nn.Conv2d | nn.Linear)), head[0]]
     network = ValueNetwork(NATURE, int(dqn.action_space.n))  # type: ignore[attr-defined]
     ours = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
     try:
-        for mine, other in zip(ours, theirs, strict=True):
-            mine.load_state_dict(other.state_dict())
+        for our_layer, their_layer in zip(ours, theirs, strict=True):
+            our_layer.load_state_dict(their_layer.state_dict())
     except (RuntimeError, ValueError) as error:
-        raise AgentError(f"{source}: its network does not look at 4 gray frames of 84×84 ({error})") from error
+        raise AgentError(f"{source}: its network does not take 4 gray frames of 84×84 ({error})") from error
     return network

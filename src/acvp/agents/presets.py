@@ -25,7 +25,7 @@ class DqnConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Sizes of the layers."""
     optimizer: OptimizerName = "rmsprop"
-    """rmsprop: squared gradients averaged with 0.95, 0.01 added to their root; adam: as usual, 1e-4 added."""
+    """rmsprop: squared gradients mean_and_error with 0.95, 0.01 added to their root; adam: as usual, 1e-4 added."""
     lr: float = 2.5e-4
     """Learning rate."""
     batch_size: int = 32
@@ -40,7 +40,7 @@ class DqnConfig:
     """Decisions before the first update."""
     games: int = 1
     """Games played at the same time."""
-    decisions_per_update: int = 1
+    steps_per_update: int = 1
     """Decisions, of all games together, between two updates; a multiple or a part of `games`."""
     target_every: int = 1
     """Decisions after which the target network is renewed; 1: there is none apart from the network."""
@@ -52,45 +52,45 @@ class DqnConfig:
     """Share of the run in which ε falls, in a straight line."""
     exploration: ExplorationName = "random"
     """What an exploring action is: a new random one each time, one that is kept for a while, or an informed one."""
-    life_ends: bool = False
+    episodic_life: bool = False
     """Expect nothing after a lost life, although the play goes on."""
-    decisions: int | None = 10_000_000
+    steps: int | None = 10_000_000
     """Decisions of the run; None: by the clock."""
     minutes: float | None = None
     """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: by decisions."""
     evaluations: int = 100
     """Points of the learning curve after the first, evenly over the run; the best of them is the finished agent: the
     highest mean less its standard error, of equals the latest."""
-    evaluate_plays: int = 10
+    evaluate_episodes: int = 10
     """Plays of each point."""
     evaluate_epsilon: float = 0.05
     """Share of random actions in them."""
 
     def __post_init__(self) -> None:
-        whole = ("batch_size", "return_steps", "replay", "games", "decisions_per_update", "target_every")
-        for name in (*whole, "evaluations", "evaluate_plays"):
+        whole = ("batch_size", "return_steps", "replay", "games", "steps_per_update", "target_every")
+        for name in (*whole, "evaluations", "evaluate_episodes"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} {getattr(self, name)}: at least 1")
-        if self.games % self.decisions_per_update and self.decisions_per_update % self.games:
+        if self.games % self.steps_per_update and self.steps_per_update % self.games:
             raise UserError(
-                f"{self.games} games and {self.decisions_per_update} decisions per update: one must divide the other"
+                f"{self.games} games and {self.steps_per_update} agent steps per update: one must divide the other"
             )
-        if (self.decisions or 0) <= 0 and (self.minutes or 0) <= 0:
-            raise UserError("a run ends after some decisions or minutes: give one of them")
+        if (self.steps or 0) <= 0 and (self.minutes or 0) <= 0:
+            raise UserError("a run ends after some steps or minutes: give one of them")
 
     @property
     def rounds_between_updates(self) -> int:
         """Decisions of every game before an update."""
-        return max(1, self.decisions_per_update // self.games)
+        return max(1, self.steps_per_update // self.games)
 
     @property
     def updates_of_a_round(self) -> int:
         """Updates after that."""
-        return max(1, self.games // self.decisions_per_update)
+        return max(1, self.games // self.steps_per_update)
 
     def progress(self, decisions: int, seconds: float) -> float:
         """Return how much of the run is done, from 0 to 1."""
-        parts = [decisions / self.decisions] if self.decisions else []
+        parts = [decisions / self.steps] if self.steps else []
         parts += [seconds / 60 / self.minutes] if self.minutes else []
         return min(1.0, max(parts))
 
@@ -101,15 +101,15 @@ class DqnConfig:
 
 def paper() -> DqnConfig:
     """Return the settings of 2013: days on a CPU, 7.1 GB of replay; scores over 100 episodes, as in table 1."""
-    return DqnConfig(evaluations=20, evaluate_plays=100)
+    return DqnConfig(evaluations=20, evaluate_episodes=100)
 
 
 def cpu() -> DqnConfig:
     """Return 45 minutes on one core: Adam, 5-step returns, a target network, an update every 4 decisions."""
     return DqnConfig(
         name="cpu", optimizer="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
-        decisions_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",
-        life_ends=True, decisions=None, minutes=45.0, evaluations=9, evaluate_plays=10,
+        steps_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",
+        episodic_life=True, steps=None, minutes=45.0, evaluations=9, evaluate_episodes=10,
     )  # fmt: skip
 
 
@@ -117,8 +117,8 @@ def smoke() -> DqnConfig:
     """Return seconds of a small network: to see that everything works."""
     return DqnConfig(
         name="smoke", network=NetworkConfig(channels=(8, 16), hidden=64), optimizer="adam", lr=1e-3, discount=0.9,
-        return_steps=3, replay=20_000, learning_starts=200, games=4, decisions_per_update=4, target_every=200,
-        epsilon_last=0.05, epsilon_share=0.5, decisions=2_000, evaluations=2, evaluate_plays=2,
+        return_steps=3, replay=20_000, learning_starts=200, games=4, steps_per_update=4, target_every=200,
+        epsilon_last=0.05, epsilon_share=0.5, steps=2_000, evaluations=2, evaluate_episodes=2,
     )  # fmt: skip
 
 
@@ -129,6 +129,6 @@ def make_dqn_config(config: AgentTrainConfig) -> DqnConfig:
     """Return the settings that a command line asks for."""
     chosen = {name: getattr(config, name) for name in ("exploration", "games", "replay")}
     changes = {name: value for name, value in chosen.items() if value is not None}
-    if config.minutes is not None or config.decisions is not None:
-        changes |= {"minutes": config.minutes, "decisions": config.decisions}
+    if config.minutes is not None or config.steps is not None:
+        changes |= {"minutes": config.minutes, "steps": config.steps}
     return replace(PRESETS[config.preset](), **changes)

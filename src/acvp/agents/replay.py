@@ -1,18 +1,16 @@
-"""Replay memory that keeps every frame once: a million transitions of 84×84 frames in 7.1 GB instead of 56.
+"""Replay buffer that stores every frame once: a million transitions of 84×84 frames in 7.1 GB instead of 56.
 
-Slot t of a game holds the newest frame of its observation at t, the action taken then, and what that led to; the
-frames of observations and of those n decisions later are put together from neighboring slots when they are drawn.
+Slot t of a game holds the newest frame of its observation at t, the action taken then, and what that led to; sampled
+observations, and those n agent steps later, are stacked from neighboring slots.
 
     slot      …  t−3  t−2  t−1   t  t+1 …  t+n
     frames       └─ observation ─┘
-    frames            observation n decisions later: t+n−3 … t+n
+    frames            observation n agent steps later: t+n−3 … t+n
 
-At the border of an episode the first frame stands for those before it. The ring has a few slots more than transitions,
-so that what the oldest and the newest transition need is always there.
+The first frame of an episode stands in for those before it. The ring has a few slots more than transitions, so that
+the oldest and the newest transition are complete. In a checkpoint the frames are compressed, without loss.
 
-Shapes: E games, N slots, B drawn transitions, S frames of an observation.
-
-The replay to and from the arrays of a checkpoint; its frames are compressed, without loss.
+Shapes: E games, N slots, B sampled transitions, S frames of an observation.
 """
 
 from __future__ import annotations
@@ -32,35 +30,35 @@ from acvp.errors import UserError
 from acvp.seeding import generator
 
 Array = NDArray[Any]
-GOES_ON, TERMINAL, LIFE_LOST, CUT_OFF = range(4)
-"""How a transition ended: not at all; with the game; with a life, while the frames go on; by a time limit."""
+CONTINUES, TERMINATED, LIFE_LOST, TRUNCATED = range(4)
+"""How a transition ended: the episode continues; it terminated; a life was lost, the frames continue; time limit."""
 
 MOST_TRIES = 1000
-"""Draws that may hit nothing but transitions that are not drawn."""
+"""Attempts to sample transitions that may be used."""
 
 
-class Drawn(NamedTuple):
-    """Transitions in numpy."""
+class Samples(NamedTuple):
+    """Sampled transitions."""
 
     observations: NDArray[np.uint8]
     """(B, S, H, W)"""
     actions: NDArray[np.int64]
     """(B,)"""
     later: NDArray[np.uint8]
-    """(B, S, H, W) observations up to n decisions later; of no meaning where `ended`."""
+    """(B, S, H, W) observations up to n agent steps later; undefined where `ended`."""
     ended: NDArray[np.bool_]
-    """(B,) whether nothing is to be expected after the rewards."""
+    """(B,) whether no reward can follow."""
     rewards: NDArray[np.float32]
-    """(B,) discounted sum over the decisions between."""
+    """(B,) discounted sum over the agent steps between."""
     discounts: NDArray[np.float32]
-    """(B,) of what comes later."""
+    """(B,) discount of the value of `later`."""
 
 
 class FrameReplay(ReplayBuffer):
-    """A ring of single frames with the face of Stable-Baselines3's replay buffer.
+    """A ring of single frames with the interface of Stable-Baselines3's replay buffer.
 
-    `steps` is the n of n-step returns: an n that would reach past a life, the end of the game, a time limit or the
-    newest frame is shortened. The last transition before a time limit is not drawn, for its next frame is not kept.
+    `steps` is the n of n-step returns: it is shortened at a lost life, a termination, a time limit and the newest
+    frame. The last transition before a time limit is not sampled, because its next frame is not stored.
     """
 
     def __init__(
@@ -76,33 +74,35 @@ class FrameReplay(ReplayBuffer):
         seed: int = 0,
         steps: int = 1,
         discount: float = 0.99,
-        life_ends: bool = False,
+        episodic_life: bool = False,
     ) -> None:
-        """Allocate; `life_ends`: nothing is expected after a lost life (info["life_lost"])."""
+        """Allocate; `episodic_life`: a lost life (info["life_lost"]) ends the return."""
         super(ReplayBuffer, self).__init__(buffer_size, observation_space, action_space, device, n_envs)
         self.stack, *size = self.obs_shape
-        self.seed, self.steps, self.discount, self.life_ends = seed, steps, discount, life_ends
+        self.seed, self.steps, self.discount, self.episodic_life = seed, steps, discount, episodic_life
         self.capacity = buffer_size // n_envs
-        """Transitions kept of each game."""
+        """Transitions stored per game."""
         if self.capacity < 1 or steps < 1:
             raise UserError(f"replay of {buffer_size} transitions for {n_envs} games, {steps} steps: at least 1 each")
         self.buffer_size = self.capacity + self.stack
-        self.frames = np.empty((self.buffer_size, n_envs, *size), np.uint8)  # memory is taken only as it is filled
+        self.frames = np.empty(
+            (self.buffer_size, n_envs, *size), np.uint8
+        )  # the system allocates memory as it is filled
         self.actions = np.zeros((self.buffer_size, n_envs), np.uint8 if self.action_space.n <= 256 else np.int64)  # type: ignore[attr-defined]
         self.rewards = np.zeros((self.buffer_size, n_envs), np.float32)
         self.ends = np.zeros((self.buffer_size, n_envs), np.uint8)
         self.begins = np.zeros((self.buffer_size, n_envs), np.bool_)
         self.added = self.draws = 0
-        """Transitions of each game that were added so far, and batches drawn."""
+        """Transitions added per game, and batches sampled, so far."""
 
     def size(self) -> int:
-        """Return the transitions kept of each game."""
+        """Return the number of transitions stored per game."""
         return min(self.added, self.capacity)
 
     def add(
         self, obs: Array, next_obs: Array, action: Array, reward: Array, done: Array, infos: list[dict[str, Any]]
     ) -> None:
-        """Take in a decision of every game: observations (E, S, H, W) before and after it, and what it led to."""
+        """Add an agent step of every game: observations (E, S, H, W) before and after it, and its results."""
         here, after = self.added % self.buffer_size, (self.added + 1) % self.buffer_size
         if self.added == 0:
             self.frames[here], self.begins[here] = obs[:, -1], True
@@ -119,7 +119,7 @@ class FrameReplay(ReplayBuffer):
         if self.added:
             last = (self.added - 1) % self.buffer_size
             going_on = ~self._over(self.added - 1)
-            self.ends[last, going_on] = CUT_OFF
+            self.ends[last, going_on] = TRUNCATED
             self.begins[self.added % self.buffer_size] = True
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
@@ -137,26 +137,26 @@ class FrameReplay(ReplayBuffer):
         for _ in range(MOST_TRIES):
             time = rng.integers(self.added - self.size(), self.added, count)
             game = rng.integers(self.n_envs, size=count)
-            kept = self.ends[time % self.buffer_size, game] != CUT_OFF
+            kept = self.ends[time % self.buffer_size, game] != TRUNCATED
             times, games = np.append(times, time[kept]), np.append(games, game[kept])
             if len(times) >= count:
                 return times[:count], games[:count]
-        raise UserError("there is nothing to learn from: every episode is cut off after its first decision")
+        raise UserError("there is nothing to learn from: every episode is truncated after its first agent step")
 
-    def draw(self, times: NDArray[np.int64], games: NDArray[np.int64]) -> Drawn:
+    def draw(self, times: NDArray[np.int64], games: NDArray[np.int64]) -> Samples:
         """Put together transitions by their numbers and games, (B,) each."""
         rewards = np.zeros(len(times), np.float32)
         going, ended = np.ones(len(times), np.bool_), np.zeros(len(times), np.bool_)
         length = np.zeros(len(times), np.int64)
         for step in range(self.steps):
             slots = (times + step) % self.buffer_size
-            going = going & (times + step < self.added) & (self.ends[slots, games] != CUT_OFF)
+            going = going & (times + step < self.added) & (self.ends[slots, games] != TRUNCATED)
             rewards += np.where(going, self.discount**step * self.rewards[slots, games], 0).astype(np.float32)
             length += going
             stops = going & self._stops(self.ends[slots, games])
             ended |= stops
             going &= ~stops
-        return Drawn(
+        return Samples(
             self._observations(times, games),
             self.actions[times % self.buffer_size, games].astype(np.int64),
             self._observations(times + length, games),
@@ -176,25 +176,25 @@ class FrameReplay(ReplayBuffer):
         return frames
 
     def _over(self, time: int) -> NDArray[np.bool_]:
-        """Return which games (E,) began anew after the transition at a time."""
-        return np.isin(self.ends[time % self.buffer_size], (TERMINAL, CUT_OFF))
+        """Return in which games (E,) an episode ended with the transition at a time."""
+        return np.isin(self.ends[time % self.buffer_size], (TERMINATED, TRUNCATED))
 
     def _stops(self, ends: Array) -> NDArray[np.bool_]:
-        """Return after which of the transitions nothing is to be expected."""
-        return np.isin(ends, (TERMINAL, LIFE_LOST) if self.life_ends else (TERMINAL,))
+        """Return after which of the transitions no reward can follow."""
+        return np.isin(ends, (TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,))
 
     def _end(self, over: bool, info: dict[str, Any]) -> int:
         if over:
-            return CUT_OFF if info.get("TimeLimit.truncated", False) else TERMINAL
-        return LIFE_LOST if info.get("life_lost", False) else GOES_ON
+            return TRUNCATED if info.get("TimeLimit.truncated", False) else TERMINATED
+        return LIFE_LOST if info.get("life_lost", False) else CONTINUES
 
 
 SMALL = ("actions", "rewards", "ends", "begins")
-"""Arrays of a number per transition, kept as they are."""
+"""Arrays of a number per transition, stored as they are."""
 
 
 def replay_arrays(replay: FrameReplay) -> dict[str, NDArray[Any]]:
-    """Return what a replay holds."""
+    """Return the contents of a replay buffer."""
     filled = _filled(replay)
     chunks = [
         compress(replay.frames[first : min(first + CHUNK_FRAMES, filled), game])
@@ -209,7 +209,7 @@ def replay_arrays(replay: FrameReplay) -> dict[str, NDArray[Any]]:
 
 
 def restore_replay(replay: FrameReplay, arrays: dict[str, NDArray[Any]]) -> None:
-    """Fill a new replay of the same settings with what `replay_arrays` returned."""
+    """Restore a new replay buffer of the same settings from `replay_arrays`."""
     try:
         replay.added, replay.draws = (int(count) for count in arrays["counts"])
         filled = _filled(replay)
@@ -232,5 +232,5 @@ def _restore_frames(replay: FrameReplay, data: bytes, sizes: list[int]) -> None:
 
 
 def _filled(replay: FrameReplay) -> int:
-    """Return the slots that hold a frame: one more than transitions were added, until the ring is full."""
+    """Return the number of slots with a frame: one more than transitions added, until the ring is full."""
     return min(replay.added + 1, replay.buffer_size) if replay.added else 0

@@ -1,59 +1,55 @@
-"""One run from a game to an agent: setup → fit → agent, or a clean stop."""
+"""One run from a game to an agent: begin or resume → fit → agent and learning curve, or a clean stop."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
-from acvp.agents.agent import OF_A_RUN, load_agent
+from acvp.agents.agent import OF_A_RUN, AgentAbout, load_agent
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.dqn import AcvpDqn, DivergedError
+from acvp.agents.dqn import AcvpDqn
 from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
-from acvp.agents.log import AgentLog, Display, write_curve
 from acvp.agents.network import SIDE
-from acvp.agents.play import (
+from acvp.agents.presets import DqnConfig, make_dqn_config
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
-    described,
+    constant_label,
+    describe_references,
     evaluation_seed,
-    keep_references,
-    kept_references,
     play_references,
+    read_references,
+    write_references,
 )
-from acvp.agents.presets import DqnConfig, make_dqn_config
-from acvp.agents.state import Position, kept_agent, restore
-from acvp.agents.trainer import AgentTrainer
-from acvp.agents.vec_env import AleVecEnv, GameVecEnv, PlayVecEnv
+from acvp.agents.state import TrainerState, kept_agent, restore
+from acvp.agents.trainer import AgentLog, AgentTrainer
+from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv
 from acvp.artifacts import write_folder
-from acvp.checkpoint import forget_after, newest_good
+from acvp.checkpoint import newest_good
 from acvp.console import err
+from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.exits import StoppedError, stop_signals
+from acvp.harness import Display, Result, drop_later, exit_code, require_same, start
 from acvp.models import keep_freed_memory
-from acvp.runs import RunFolder, default_path, differences
+from acvp.runs import RunFolder, default_path, write_results
 
-EXIT_DONE, EXIT_DIVERGED = 0, 1
 AT_ONCE = 8
-"""Plays of the learning curve at the same time."""
+"""Episodes of the learning curve at the same time."""
 
-MakeExploration = Callable[[PlayVecEnv], Exploration]
-"""Makes a strategy for the games that are going to be played."""
-MakeGames = Callable[[int], PlayVecEnv]
-"""Makes so many games to learn in."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
-
-    exit_code: int
-    run: RunFolder
+MakeExploration = Callable[[AgentVecEnv], Exploration]
+"""Makes a strategy for the games to learn in."""
+MakeGames = Callable[[int], AgentVecEnv]
+"""Makes that many games to learn in."""
 
 
 def train_agent(
@@ -66,7 +62,7 @@ def train_agent(
     """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
 
     `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator; `make_games`
-    makes imagined games to learn in. `weights` identify the predictor that either asks: a run goes on with no others.
+    makes imagined games to learn in. `weights` identify the predictor of either: a run resumes with the same ones only.
     """
     keep_freed_memory()
     settings = make_dqn_config(config)
@@ -77,61 +73,55 @@ def train_agent(
         with run.writing():
             _begin(config, run, settings, env, weights)
             dqn = AcvpDqn(settings, env, seed=config.seed, exploration=exploration, device=config.device)
-            position = _restored(run, dqn, env, display)
-            log = AgentLog(run, dqn.num_timesteps if position.evaluations else -1)
+            state = _restored(run, dqn, env, display)
+            log = AgentLog(run, dqn.num_timesteps if state.evaluations else -1)
             dqn.set_logger(Logger(None, [log]))
             trainer = AgentTrainer(
-                dqn, env, options=config, games=judges, run=run, display=display, log=log, stop=stop, position=position
+                dqn, env, options=config, games=judges, run=run, display=display, log=log, stop=stop, state=state
             )
             try:
-                return Result(_fit(trainer), run)
+                code = exit_code(lambda: _fit(trainer), display, lambda: f"agent step {trainer.steps:,}")
             finally:
                 log.close()
+            return Result(code, run)
 
 
-def _fit(trainer: AgentTrainer) -> int:
-    """Train and return the exit code."""
-    display, run = trainer.display, trainer.run
-    try:
-        if trainer.progress < 1.0:
-            _announce(trainer)
-        trainer.fit()
-        _finish(trainer, _references(trainer))
-    except DivergedError as error:
-        display.say(f"acvp: {error}; the last checkpoint is untouched")
-        return EXIT_DIVERGED
-    except StoppedError as stopped:
-        display.say(f"acvp: stopped by {stopped} at decision {trainer.decisions:,} and saved; the same command goes on")
-        return stopped.exit_code
-    display.say(f"finished at decision {trainer.decisions:,}: {run.path / OF_A_RUN}")
-    return EXIT_DONE
+def _fit(trainer: AgentTrainer) -> None:
+    if trainer.progress < 1.0:
+        _announce(trainer)
+    trainer.fit()
+    _finish(trainer, _references(trainer))
+    trainer.display.print(f"finished at agent step {trainer.steps:,}: {trainer.run.path / OF_A_RUN}")
 
 
 def _references(trainer: AgentTrainer) -> References:
     """Return what the best constant action and random play score in the episodes of the curve's last point.
 
-    They are played once, when learning is over, and kept in the run's folder. A stop before they are done is one of
-    the run, which the same command finishes.
+    They are played once, after training, and kept in the run's folder. If that is stopped, the same command resumes it.
     """
     settings, run, stop = trainer.settings, trainer.run, trainer.stop
     seed = evaluation_seed(trainer.options.seed, settings.evaluations)
-    options: dict[str, Any] = {"plays": settings.evaluate_plays, "epsilon": settings.evaluate_epsilon, "seed": seed}
-    if (known := kept_references(run.path, options)) is not None:
+    options: dict[str, Any] = {
+        "episodes": settings.evaluate_episodes,
+        "epsilon": settings.evaluate_epsilon,
+        "seed": seed,
+    }
+    if (known := read_references(run.path, options)) is not None:
         return known
 
-    def look_after(done: int, total: int) -> None:
+    def check_stop(done: int, total: int) -> None:
         if stop.number:
             raise StoppedError(stop.number)
 
-    look_after(0, 0)
-    references = play_references(trainer.games, **options, progress=look_after)
-    keep_references(run.path, options, references)
-    trainer.display.say(f"in the episodes of the last score: {described(references)}")
+    check_stop(0, 0)
+    references = play_references(trainer.games, **options, progress=check_stop)
+    write_references(run.path, options, references)
+    trainer.display.print(f"in the episodes of the last score: {describe_references(references)}")
     return references
 
 
 def _finish(trainer: AgentTrainer, references: References) -> None:
-    """Tell in the finished agent's card how long the whole run was, and draw the learning curve."""
+    """Write the length of the whole run into the agent's card, and draw the learning curve."""
     folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
     agent = load_agent(folder)
     which = "the last" if trainer.options.imagined else "the best"
@@ -142,24 +132,24 @@ def _finish(trainer: AgentTrainer, references: References) -> None:
 
 
 def _announce(trainer: AgentTrainer) -> None:
-    """Print what is going to happen and what it needs, before the first decision."""
+    """Print what will be trained and what it needs, before the first agent step."""
     settings, dqn, display = trainer.settings, trainer.dqn, trainer.display
     count = sum(weight.numel() for weight in dqn.q_net.parameters())
-    ends = [f"{settings.decisions:,} decisions"] if settings.decisions else []
-    ends += [f"{settings.minutes:.3g} minutes"] if settings.minutes else []
-    display.say(f"run: {trainer.run.path}")
-    display.say(f"DQN of {trainer.env.env_id}, preset {settings.name}, {count:,} weights, on {dqn.device}")
-    display.say(
-        f"{settings.games} games at once, an update every {settings.decisions_per_update} decisions, exploration "
-        f"{settings.exploration}, until {' or '.join(ends)}"
+    limits = [f"{settings.steps:,} agent steps"] if settings.steps else []
+    limits += [f"{settings.minutes:.3g} minutes"] if settings.minutes else []
+    display.print(f"run: {trainer.run.path}")
+    display.print(f"DQN of {trainer.env.env_id}, preset {settings.name}, {count:,} weights, on {dqn.device}")
+    display.print(
+        f"{settings.games} games at once, an update every {settings.steps_per_update} agent steps, exploration "
+        f"{settings.exploration}, until {' or '.join(limits)}"
     )
-    display.say(f"memory: {settings.replay * SIDE**2 / 1e9:.2f} GB of replay once it is full, and about 1 GB besides")
+    display.print(f"memory: {settings.replay * SIDE**2 / 1e9:.2f} GB of replay once it is full, and about 1 GB besides")
 
 
 @contextmanager
 def _games(
     config: AgentTrainConfig, settings: DqnConfig, make_games: MakeGames | None
-) -> Iterator[tuple[PlayVecEnv, list[Game]]]:
+) -> Iterator[tuple[AgentVecEnv, list[Game]]]:
     """Open the games to learn in, and those of the learning curve."""
     if (config.imagined is None) != (make_games is None):
         raise UserError("train_agent needs make_games for --imagined, and takes it for nothing else")
@@ -172,12 +162,12 @@ def _games(
 
         first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
-        judges = [make(limit) for _ in range(min(settings.evaluate_plays, AT_ONCE))]
-        env: PlayVecEnv
+        judges = [make(limit) for _ in range(min(settings.evaluate_episodes, AT_ONCE))]
+        env: AgentVecEnv
         if make_games is not None:
             env = make_games(settings.games)
             if (env.env_id, env.action_meanings) != (first.env_id, tuple(first.action_meanings)):
-                theirs, ours = (f"{each.env_id} with {', '.join(each.action_meanings)}" for each in (env, first))
+                theirs, ours = (f"{game.env_id} with {', '.join(game.action_meanings)}" for game in (env, first))
                 raise UserError(f"--imagined {config.imagined} is a game of {theirs}, not of {ours}")
         elif config.emulator == "ale":
             env = stack.enter_context(closing(AleVecEnv(first, settings.games, config.seed)))
@@ -187,7 +177,7 @@ def _games(
 
 
 def _built_in(settings: DqnConfig, seed: int) -> MakeExploration:
-    """Return what makes the strategy that the settings name."""
+    """Return a function that makes the strategy of the settings."""
     if settings.exploration == "random":
         return lambda env: RandomExploration(len(env.action_meanings), seed)
     if settings.exploration == "sticky-random":
@@ -195,39 +185,74 @@ def _built_in(settings: DqnConfig, seed: int) -> MakeExploration:
     raise UserError(f"train_agent needs make_exploration for the strategy {settings.exploration}")
 
 
-def _begin(config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: PlayVecEnv, weights: str | None) -> None:
-    """Start the run's folder, or refuse one that was started otherwise."""
-    wanted: dict[str, Any] = {
+def _begin(
+    config: AgentTrainConfig, run: RunFolder, settings: DqnConfig, env: AgentVecEnv, weights: str | None
+) -> None:
+    """Start a run, or refuse to resume one with another config."""
+    body: dict[str, Any] = {
         "env_id": env.env_id,
         "dqn": settings.to_dict(),
         "seed": config.seed,
         "max_steps": config.max_steps,
         "emulator": config.emulator,
         "predictor": None if config.predictor is None else str(config.predictor),
-        "imagined": None if config.imagined is None else [str(config.imagined), str(config.store)],
+        "imagined": None if config.imagined is None else [str(config.imagined), str(config.data)],
         "weights": weights,
         "delta": config.delta,
         "look_ahead": config.look_ahead,
     }
-    if not run.begun:
-        run.write_config(wanted)
-    elif config.resume == "never":
-        raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
-    elif changed := differences({"weights": weights} | run.read_config(), wanted):  # not noted in early runs
-        raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
-    run.note_start()
+    defaults = {"weights": weights}  # not in early runs
+    start(run, body, resume=config.resume, check=lambda before: require_same(run, defaults | before, body))
 
 
-def _restored(run: RunFolder, dqn: AcvpDqn, env: PlayVecEnv, display: Display) -> Position:
-    """Return where the run is, with the DQN and its games put there."""
-    checkpoint = newest_good(run.checkpoints, display.say)
+def _restored(run: RunFolder, dqn: AcvpDqn, env: AgentVecEnv, display: Display) -> TrainerState:
+    """Return the state of the run, with the DQN and its games restored from its newest checkpoint if it has one."""
+    checkpoint = newest_good(run.checkpoints, display.print)
     if checkpoint is None:
-        run.forget_metrics_after(-1)
-        return Position()
-    position = restore(checkpoint, dqn, env)
-    run.forget_metrics_after(checkpoint.step, position.lines)
+        drop_later(run)
+        return TrainerState()
+    state = restore(checkpoint, dqn, env)
     if kept := kept_agent(checkpoint):
         write_folder(run.path / OF_A_RUN, kept)
-    forget_after(run.checkpoints, checkpoint.step)
-    display.say(f"going on from decision {checkpoint.step:,}")
-    return position
+    drop_later(run, checkpoint.step, state.lines)
+    display.print(f"resuming from agent step {checkpoint.step:,}")
+    return state
+
+
+NUMBERS_NAME, PICTURE_NAME = "learning-curve.json", "learning-curve.png"
+FIELDS = ("step", "updates", "seconds", "epsilon", "mean", "standard_error", "scores")
+
+
+def write_curve(run: RunFolder, folder: Path, about: AgentAbout, references: References) -> None:
+    """Write the learning curve of a finished run beside its agent, with the scores that it has to beat."""
+    points = [{name: line[name] for name in FIELDS} for line in run.metrics() if line["kind"] == "evaluation"]
+    body = {
+        "what": "mean score of an agent while it learned; step counts agent steps of all games, seconds are wall-clock",
+        "env_id": about.env_id,
+        "training": about.training,
+        "points": points,
+        "references": references,
+    }
+    write_results(folder / NUMBERS_NAME, body, seed=run.read_config().get("seed"))
+    write_atomic(folder / PICTURE_NAME, picture(points, about.env_id, references))
+
+
+def picture(points: list[dict[str, Any]], env_id: str, references: References) -> bytes:
+    """Return the curve as PNG: mean and standard error over agent steps, every episode, and the references."""
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    steps = [point["step"] / 1000 for point in points]
+    means = [point["mean"] for point in points]
+    errors = [point["standard_error"] or 0.0 for point in points]
+    for step, point in zip(steps, points, strict=True):
+        axes.plot([step] * len(point["scores"]), point["scores"], ".", color="0.75", markersize=4)
+    axes.errorbar(steps, means, errors, color="C0", marker="o", markersize=4, capsize=2)
+    lines = ((constant_label(references["constant"]), "constant", "-."), ("random", "random", ":"))
+    for label, name, line in lines:
+        axes.axhline(references[name]["mean"], color="0.4", linestyle=line, linewidth=1.2, label=label)
+    axes.legend(fontsize=8, frameon=False)
+    axes.set(title=f"DQN of {env_id}", xlabel="thousand agent steps", ylabel="score")
+    axes.grid(alpha=0.3)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=120)
+    return buffer.getvalue()

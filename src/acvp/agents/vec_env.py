@@ -1,4 +1,4 @@
-"""Several games at once behind Stable-Baselines3's VecEnv: four gray frames a game, rewards cut to their sign.
+"""Several games at once as a VecEnv of Stable-Baselines3: four gray frames each, rewards clipped to their sign.
 
 Shapes: E games, S frames of a stack.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from acvp.agents.network import SIDE, STACK
-from acvp.agents.observations import Eye, Gray, Stacks
+from acvp.agents.observations import FrameStack, Gray, Preprocessor
 from acvp.envs import Game, SavedState
 from acvp.envs.atari import AtariGame, atari_games
 from acvp.errors import UserError
@@ -26,89 +26,89 @@ from acvp.seeding import derived_seed
 Observations = NDArray[np.uint8]  # (E, S, 84, 84)
 
 
-class Moment(NamedTuple):
-    """What a decision led to in one game."""
+class StepResult(NamedTuple):
+    """What an agent step led to in one game."""
 
     frame: Gray
     reward: float
     terminated: bool
     truncated: bool
     lives: int
-    """Left; those of the next play where this one is over."""
+    """Left; those of the next episode where this one ended."""
     next_first: Gray | None
-    """First frame of the next play where this one is over."""
+    """First frame of the next episode where this one ended."""
 
 
 @dataclass
-class PlayState:
-    """A play under way."""
+class EpisodeState:
+    """An episode that is running."""
 
     number: int = -1
     score: float = 0.0
-    decisions: int = 0
+    steps: int = 0
     lives: int = -1
 
 
-class PlayVecEnv(VecEnv):
+class AgentVecEnv(VecEnv):
     """Keeps stacks, scores and lives; subclasses run the games.
 
-    Rewards are 1, 0 or −1. `info` tells `life_lost`, and at the end of a play `episode` with the true score (r) and
-    the decisions (l), `terminal_observation` and `TimeLimit.truncated`.
+    Rewards are 1, 0 or −1. `info` has `life_lost`, and at the end of an episode `episode` with the true score (r) and
+    the agent steps (l), `terminal_observation` and `TimeLimit.truncated`.
     """
 
     def __init__(self, count: int, env_id: str, action_meanings: Sequence[str]) -> None:
         self.env_id, self.action_meanings = env_id, tuple(action_meanings)
-        self.plays = [PlayState() for _ in range(count)]
-        self.stacks = Stacks(count)
+        self.episodes = [EpisodeState() for _ in range(count)]
+        self.stack = FrameStack(count, STACK)
         self._actions: NDArray[np.int64] = np.zeros(count, np.int64)
         observations = spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
         super().__init__(count, observations, spaces.Discrete(len(self.action_meanings)))
 
     def reset(self) -> Observations:
-        """Begin a play in every game."""
+        """Begin an episode in every game."""
         for game, (frame, lives) in enumerate(self._begin_all()):
-            self._begin_play(game, frame, lives)
-        return self.stacks.frames.copy()
+            self._begin_episode(game, frame, lives)
+        return self.stack.frames.copy()
 
     def step_async(self, actions: NDArray[np.int64]) -> None:
         """Take the actions (E,)."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Observations, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Hold the actions for one decision; a play that is over is followed by the next at once."""
-        moments = self._advance(self._actions)
-        infos = [self._note(game, moment) for game, moment in enumerate(moments)]
-        rewards = np.sign([moment.reward for moment in moments]).astype(np.float32)
-        dones = np.array([moment.terminated or moment.truncated for moment in moments])
-        return self.stacks.frames.copy(), rewards, dones, infos
+        """Make one agent step in every game; where an episode ends, the next begins at once."""
+        results = self._advance(self._actions)
+        infos = [self._record(game, result) for game, result in enumerate(results)]
+        rewards = np.sign([result.reward for result in results]).astype(np.float32)
+        dones = np.array([result.terminated or result.truncated for result in results])
+        return self.stack.frames.copy(), rewards, dones, infos
 
     @abstractmethod
     def _begin_all(self) -> list[tuple[Gray, int]]:
-        """Return the first frame and the lives of a new play in every game."""
+        """Return the first frame and the lives of a new episode in every game."""
 
     @abstractmethod
-    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
-        """Hold the actions (E,) for one decision."""
+    def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
+        """Take the actions (E,) for one agent step."""
 
-    def _begin_play(self, game: int, frame: Gray, lives: int) -> None:
-        self.plays[game] = PlayState(number=self.plays[game].number + 1, lives=lives)
-        self.stacks.begin(game, frame)
+    def _begin_episode(self, game: int, frame: Gray, lives: int) -> None:
+        self.episodes[game] = EpisodeState(number=self.episodes[game].number + 1, lives=lives)
+        self.stack.begin(frame[None, None], slice(game, game + 1))
 
-    def _note(self, game: int, moment: Moment) -> dict[str, Any]:
-        """Take in what a decision led to and return what is to be told about it."""
-        play = self.plays[game]
-        play.score += moment.reward
-        play.decisions += 1
-        self.stacks.push(game, moment.frame)
-        if moment.next_first is None:
-            lost, play.lives = moment.lives < play.lives, moment.lives
+    def _record(self, game: int, result: StepResult) -> dict[str, Any]:
+        """Record what an agent step led to and return its info."""
+        episode = self.episodes[game]
+        episode.score += result.reward
+        episode.steps += 1
+        self.stack.add(result.frame[None], slice(game, game + 1))
+        if result.next_first is None:
+            lost, episode.lives = result.lives < episode.lives, result.lives
             return {"life_lost": True} if lost else {}
         info = {
-            "episode": {"r": play.score, "l": play.decisions},
-            "terminal_observation": self.stacks.frames[game].copy(),
-            "TimeLimit.truncated": moment.truncated and not moment.terminated,
+            "episode": {"r": episode.score, "l": episode.steps},
+            "terminal_observation": self.stack.frames[game].copy(),
+            "TimeLimit.truncated": result.truncated and not result.terminated,
         }
-        self._begin_play(game, moment.next_first, moment.lives)
+        self._begin_episode(game, result.next_first, result.lives)
         return info
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
@@ -128,29 +128,29 @@ class PlayVecEnv(VecEnv):
         return [False] * len(list(self._get_indices(indices)))
 
 
-class GameVecEnv(PlayVecEnv):
-    """Games of acvp one after the other; play p of game g begins with a seed that follows from (seed, g, p)."""
+class GameVecEnv(AgentVecEnv):
+    """Games stepped one after the other; episode p of game g has a seed that follows from (seed, g, p)."""
 
     def __init__(self, games: Sequence[Game], seed: int) -> None:
-        self.games, self._seed, self._eye = tuple(games), seed, Eye()
+        self.games, self._seed, self._preprocessor = tuple(games), seed, Preprocessor()
         self.screens: NDArray[np.uint8] = np.zeros((len(games), *games[0].frame_shape), np.uint8)
         """What each game shows now, (E, H, W, C)."""
         super().__init__(len(games), games[0].env_id, games[0].action_meanings)
 
     @property
     def can_save(self) -> bool:
-        """Whether a stopped run can go on in the middle of a play."""
+        """Whether a stopped run can resume in the middle of an episode."""
         return all(game.can_save for game in self.games)
 
     def save(self) -> list[bytes]:
-        """Return the moments that the games are in."""
+        """Return the states of the games."""
         return [game.save().to_bytes() for game in self.games]
 
-    def restore(self, moments: list[bytes], plays: list[PlayState], frames: Observations) -> None:
-        """Go on from saved moments, and from the scores and stacks that went with them."""
-        for number, (game, moment) in enumerate(zip(self.games, moments, strict=True)):
-            self.screens[number] = game.restore(SavedState.from_bytes(moment))
-        self.plays, self.stacks.frames[:] = plays, frames
+    def restore(self, states: list[bytes], episodes: list[EpisodeState], frames: Observations) -> None:
+        """Resume from saved states, with the scores and frame stacks that belong to them."""
+        for number, (game, state) in enumerate(zip(self.games, states, strict=True)):
+            self.screens[number] = game.restore(SavedState.from_bytes(state))
+        self.episodes, self.stack.frames[:] = episodes, frames
 
     def close(self) -> None:
         """Free the games."""
@@ -161,29 +161,29 @@ class GameVecEnv(PlayVecEnv):
         return [(self._first_frame(number), game.lives) for number, game in enumerate(self.games)]
 
     def _first_frame(self, number: int) -> Gray:
-        """Begin a game's next play and return its first frame."""
+        """Begin a game's next episode and return its first frame."""
         game = self.games[number]
-        frame = game.reset(derived_seed("agent's game", self._seed, number, self.plays[number].number + 1))
+        frame = game.reset(derived_seed("agent's game", self._seed, number, self.episodes[number].number + 1))
         self.screens[number] = frame
-        return self._eye.look(game, frame)
+        return self._preprocessor.apply(game, frame)
 
-    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+    def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         return [self._step(number, int(action)) for number, action in enumerate(actions)]
 
-    def _step(self, number: int, action: int) -> Moment:
+    def _step(self, number: int, action: int) -> StepResult:
         game = self.games[number]
         frame, reward, terminated, truncated = game.step(action)
         self.screens[number] = frame
-        seen = self._eye.look(game, frame)
+        seen = self._preprocessor.apply(game, frame)
         first = self._first_frame(number) if terminated or truncated else None
-        return Moment(seen, reward, terminated, truncated, game.lives, first)
+        return StepResult(seen, reward, terminated, truncated, game.lives, first)
 
 
-class AleVecEnv(PlayVecEnv):
-    """ALE's own vector env: threads outside Python, for machines with many cores; plays cannot be saved half-way.
+class AleVecEnv(AgentVecEnv):
+    """ALE's own vector env: threads outside Python, for machines with many cores; cannot be saved in an episode.
 
     Its maximum over two frames, its stack, no-ops, FIRE at the start and clipping are off, so that it shows the frames
-    of GameVecEnv; only the last frame of a play, of which nothing is learned, is the one before it (ale-py 0.12).
+    of GameVecEnv; only the last frame of an episode, of which nothing is learned, is the one before it (ale-py 0.12).
     """
 
     can_save = False
@@ -208,14 +208,14 @@ class AleVecEnv(PlayVecEnv):
         frames, info = self._ale.reset(seed=self._seed)
         return [(frame[0], int(lives)) for frame, lives in zip(frames, info["lives"], strict=True)]
 
-    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
+    def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         frames, rewards, terminated, truncated, info = self._ale.step(np.asarray(actions, np.int64))
-        over = terminated | truncated
+        ended = terminated | truncated
         last = info.get("final_obs", frames)
         return [
-            Moment(
-                last[game, 0] if over[game] else frames[game, 0], float(rewards[game]), bool(terminated[game]),
-                bool(truncated[game]), int(info["lives"][game]), frames[game, 0] if over[game] else None,
+            StepResult(
+                last[game, 0] if ended[game] else frames[game, 0], float(rewards[game]), bool(terminated[game]),
+                bool(truncated[game]), int(info["lives"][game]), frames[game, 0] if ended[game] else None,
             )
             for game in range(self.num_envs)
         ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""Different actions (appendix D): one state, every action held for some decisions, true future and prediction.
+"""Different actions (appendix D): from one state every action is repeated for some steps, truth beside prediction.
 
-Shapes: A actions, L decisions, h height, w width and C channels of the view.
+Shapes: A actions, L steps, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
 from acvp.envs.actions import ordered
 from acvp.errors import UserError
-from acvp.evaluation.futures import Moment, every_action, moments
+from acvp.evaluation.futures import BranchedState, branched_states, every_action
 from acvp.loaded import LoadedModel
 from acvp.models.pixels import to_frames
 
 Pictures = NDArray[np.uint8]  # (A, L, h, w, C)
 MARGIN, LEAST = 0.06, 0.25
-"""Of the frame's sides: what a zoomed part shows around what differs, and its least size."""
+"""Margin around the pixels that differ, and least size of a zoomed region, as shares of the frame's sides."""
 
 
 def different_actions(study: Study, progress: Progress) -> Part:
-    """Picture every action's true and predicted future, whole and enlarged where the true ones differ."""
+    """Draw every action's true and predicted future, whole and enlarged where the true ones differ."""
     titles, files = [], {}
-    for number, moment in enumerate(_branched(study)):
-        predicted = predict_futures(study.subject, moment)
+    for number, branched in enumerate(_branched(study)):
+        predicted = predict_futures(study.model, branched)
         whole = slice(None), slice(None)
-        for name, part in (("", whole), ("-zoom", telling_part(moment.futures))):
-            files[f"different-actions-{number}{name}.png"] = _picture(study, moment, predicted, part)
-        titles.append(study.title(moment.place))
+        for name, part in (("", whole), ("-zoom", informative_region(branched.futures))):
+            files[f"different-actions-{number}{name}.png"] = _picture(study, branched, predicted, part)
+        titles.append(study.title(branched.start))
     if not files:
         raise UserError(f"an action held for --steps {study.config.steps} ends the game: choose fewer steps, or --at")
-    return Part({"steps": study.config.steps, "moments": titles}, files)
+    return Part({"steps": study.config.steps, "states": titles}, files)
 
 
-def _branched(study: Study) -> Iterator[Moment]:
-    """Yield the true futures of the moments to picture, but for those in which an action ends the game."""
+def _branched(study: Study) -> Iterator[BranchedState]:
+    """Yield the states to picture with their true futures, without those in which an action ends the game."""
     plans = every_action(len(study.actions), study.config.steps)
-    context = study.subject.predictor.context
-    for moment in moments(study.store, study.examples, study.subject.view, context, lambda number: plans):
-        if moment is not None:
-            yield moment
+    context = study.model.predictor.context
+    for branched in branched_states(study.store, study.examples, study.model.view, context, lambda number: plans):
+        if branched is not None:
+            yield branched
 
 
 @torch.inference_mode()
-def predict_futures(subject: LoadedModel, moment: Moment) -> Pictures:
-    """Return what a predictor makes of a moment's plans."""
-    count = len(moment.plans)
-    given = np.repeat(moment.given[None], count, 0)
-    actions = np.concatenate((np.repeat(moment.between[None], count, 0), moment.plans), 1)
-    return np.stack([to_frames(frames) for frames in subject.look_ahead(given, actions)], 1)
+def predict_futures(model: LoadedModel, branched: BranchedState) -> Pictures:
+    """Return the predicted future of each plan of a state."""
+    count = len(branched.plans)
+    given = np.repeat(branched.given[None], count, 0)
+    actions = np.concatenate((np.repeat(branched.between[None], count, 0), branched.plans), 1)
+    return np.stack([to_frames(frames) for frames in model.look_ahead(given, actions)], 1)
 
 
-def telling_part(true: Pictures) -> tuple[slice, slice]:
+def informative_region(true: Pictures) -> tuple[slice, slice]:
     """Return the part of the frame, with a margin, in which the true futures of the actions differ."""
     differs = (true != true[:1]).any((0, 1, 4))  # (h, w)
     if not differs.any():
@@ -74,11 +74,11 @@ def _widened(inside: NDArray[np.int64], size: int) -> slice:
     return slice(first, first + length)
 
 
-def _picture(study: Study, moment: Moment, predicted: Pictures, part: tuple[slice, slice]) -> bytes:
+def _picture(study: Study, branched: BranchedState, predicted: Pictures, part: tuple[slice, slice]) -> bytes:
     """Return a PNG: a column for each action, for each step a row of true frames above one of predictions."""
     order = ordered(study.actions)
-    rows: list[Row] = [("last frame", [moment.given[-1][part]])]
+    rows: list[Row] = [("last frame", [branched.given[-1][part]])]
     for step in range(study.config.steps):
-        for name, frames in (("true", moment.futures), ("predicted", predicted)):
+        for name, frames in (("true", branched.futures), ("predicted", predicted)):
             rows.append((f"step {step + 1}, {name}", [frames[action, step][part] for action in order]))
     return grid(action_heads([study.actions[action] for action in order]), rows)

@@ -27,7 +27,7 @@ class At(NamedTuple):
 class AnalyzeConfig:
     """Show what a run has learned: which actions are alike, what it takes for controlled, every action's future."""
 
-    run: Path
+    predictor: Annotated[Path, arg(metavar="PREDICTOR", aliases=("--run",))]
     """Folder of a run or of a predictor."""
     data: Path
     """Store to look at: the one trained on (its held-out episodes are used) or another one (all of it)."""

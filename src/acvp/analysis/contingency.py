@@ -1,6 +1,6 @@
-"""Contingency maps: where in the frame the action tells, by the predictor and by the emulator.
+"""Contingency maps: where in the frame the next frame depends on the action, predicted and true.
 
-A map's value at a pixel is the standard deviation of the pixel's value over all actions, one decision ahead.
+A map's value at a pixel is the standard deviation of the pixel's value over all actions, one step ahead.
 
 Shapes: S states, A actions, C channels, h height, w width of the view.
 """
@@ -23,23 +23,23 @@ from acvp.models.pixels import as_pixels, to_pixels
 from acvp.runs import numbers
 
 Map = NDArray[np.float64]  # (h, w)
-FORMULA = "standard deviation of a pixel's value over all actions, one decision ahead"
+FORMULA = "standard deviation of a pixel's value over all actions, one step ahead"
 
 
 @dataclass(frozen=True)
 class State:
-    """A state in which the action tells."""
+    """A state in which the next frame depends on the action."""
 
     number: int
-    """Of the scene."""
+    """Of the sample."""
     true: Map
     predicted: Map
 
 
 def contingency_maps(study: Study, progress: Progress) -> Part:
-    """Compare where the action tells by the predictor with where it tells by the emulator."""
+    """Compare where predicted and true next frames depend on the action."""
     states = list(_states(study, progress))
-    asked = len(study.scenes.places)
+    asked = len(study.samples.starts)
     if not states:
         raise UserError(f"in none of {asked} states does the next frame depend on the action: try more --states")
     true, predicted = [state.true for state in states], [state.predicted for state in states]
@@ -57,7 +57,7 @@ def contingency_maps(study: Study, progress: Progress) -> Part:
 
 def _greatest(*maps: Sequence[Map]) -> NDArray[np.float64]:
     """Return the greatest value of the mean of each of some lists of maps."""
-    return np.array([np.mean(each, 0).max() for each in maps])
+    return np.array([np.mean(values, 0).max() for values in maps])
 
 
 @torch.inference_mode()
@@ -77,17 +77,17 @@ def spread(frames: torch.Tensor) -> NDArray[np.float64]:
 
 
 def _every_action(study: Study, number: int) -> torch.Tensor:
-    """Return the predicted next frame of a scene under every action, (A, C, h, w), in clamped pixel values."""
-    predictor, scenes, device = study.subject.predictor, study.scenes, study.subject.device
-    given = torch.from_numpy(scenes.given[number : number + 1]).to(device)
-    between = torch.from_numpy(scenes.actions[number : number + 1, :-1]).to(device)
+    """Return the predicted next frame of a sample under every action, (A, C, h, w), in clamped pixel values."""
+    predictor, samples, device = study.model.predictor, study.samples, study.model.device
+    given = torch.from_numpy(samples.given[number : number + 1]).to(device)
+    between = torch.from_numpy(samples.actions[number : number + 1, :-1]).to(device)
     state = predictor.observe(predictor.normalizer.to_float(given), between)
     return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
 
 
-def correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def correlation(first: Map, second: Map) -> float:
     """Return Pearson's correlation over the pixels of two maps; 0 where one of them is flat."""
-    a, b = one.ravel() - one.mean(), other.ravel() - other.mean()
+    a, b = first.ravel() - first.mean(), second.ravel() - second.mean()
     below = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / below if below else 0.0
 
@@ -95,30 +95,30 @@ def correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 def agreement(true: Sequence[Map], predicted: Sequence[Map]) -> dict[str, float]:
     """Return how well predicted maps agree with true ones, as correlations over pixels.
 
-    The mean true map of the other states, which knows the game but not the state, is what a map should beat.
+    A predicted map should beat the mean true map of the other states, which knows the game but not the state.
     """
     total, count = sum(true), max(1, len(true) - 1)
-    found = {
+    correlations = {
         "mean_maps": correlation(np.mean(predicted, 0), np.mean(true, 0)),
         "by_state": float(np.mean([correlation(p, t) for p, t in zip(predicted, true, strict=True)])),
         "by_state_of_mean_map": float(np.mean([correlation((total - t) / count, t) for t in true])),
     }
-    return {name: float(f"{value:.4g}") for name, value in found.items()}
+    return {name: float(f"{value:.4g}") for name, value in correlations.items()}
 
 
 def _figure(study: Study, states: list[State], agree: dict[str, float]) -> Figure:
-    """Return the mean maps, and those of the state in which the action tells most, over its last frame."""
-    one = max(states, key=lambda state: float(state.true.sum()))
+    """Return the mean maps, and those of the state that depends most on the action, over its last frame."""
+    example = max(states, key=lambda state: float(state.true.sum()))
     panels = {
         f"true, mean of {len(states)} states": np.mean([state.true for state in states], 0),
         "predicted, mean": np.mean([state.predicted for state in states], 0),
-        f"true, {study.title(study.scenes.places[one.number])}": one.true,
-        "predicted, the same state": one.predicted,
+        f"true, {study.title(study.samples.starts[example.number])}": example.true,
+        "predicted, the same state": example.predicted,
     }
     text = (
-        f"Contingency: {FORMULA}, of {study.subject.name} and of the emulator ({study.store.info.env_id}); each map is "
+        f"Contingency: {FORMULA}, of {study.model.name} and of the emulator ({study.store.info.env_id}); each map is "
         "scaled to its own greatest value, opacity by its root. Correlation over pixels: mean maps "
         f"{agree['mean_maps']:.2f}; state by state {agree['by_state']:.2f} (the mean true map of the other states: "
         f"{agree['by_state_of_mean_map']:.2f})."
     )
-    return contingency_figure(study.scenes.now[one.number], panels, text)
+    return contingency_figure(study.samples.now[example.number], panels, text)

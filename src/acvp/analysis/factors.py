@@ -1,17 +1,11 @@
-"""The factors of a predictor: the one place that knows where in a network the action multiplies.
+"""The factors of a predictor, and the factor split (§4.3, figure 8): controlled and uncontrolled parts of a frame.
 
-In the paper's networks they are the rows of W^a (equation 4). In the pixel-exact network every block of the U-Net has
-a gain γ and a shift β for each channel; the rows of both are its factors, by scale.
+Factors are where in a network the action multiplies. In the paper's networks they are the rows of W^a (equation 4). In
+the pixel-exact network every block of the U-Net has a gain γ and a shift β for each channel; the rows of both are its
+factors, by scale. The split is between the factors that vary most with the action and the others: predictions with only
+one of the two sets show how much of the true change each explains.
 
-Shapes: F factors, A actions.
-
-Factors of high variance and the rest (§4.3), and how much of the true change predictions with some of them explain.
-
-Shapes: F factors, A actions, S scenes, C channels, h height, w width of the view.
-
-Controlled and uncontrolled (§4.3, figure 8): what the factors that vary with the action predict, and what the rest.
-
-Shapes: F factors, S scenes, C channels, h height, w width of the view.
+Shapes: F factors, A actions, S samples, C channels, h height, w width of the view.
 """
 
 from __future__ import annotations
@@ -28,8 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.analysis.figures import grid
-from acvp.analysis.samples import Part, Scenes, Study, object_regions, predict_next, read_scenes
-from acvp.bootstrap import Bootstrap, Curve, Tally
+from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
+from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
@@ -67,13 +61,13 @@ class ActionLayer:
 
 def action_layers(predictor: Predictor) -> list[ActionLayer]:
     """Return the layers whose outputs are a predictor's factors; none where actions do not multiply by factors."""
-    found = []
+    layers = []
     for module in predictor.children():
         if isinstance(module, FactoredTransform):
-            found.append(ActionLayer("W^a", module.action, gates=True))
+            layers.append(ActionLayer("W^a", module.action, gates=True))
         elif isinstance(module, ActionUnet):
-            found += _unet_layers(module, 1)
-    return found
+            layers += _unet_layers(module, 1)
+    return layers
 
 
 def _unet_layers(unet: ActionUnet, scale: int) -> Iterator[ActionLayer]:
@@ -169,31 +163,31 @@ class Explained:
     """How many pixels changed in each of REGIONS."""
 
 
-def explain(predictions: dict[str, Tensor], scenes: Scenes, regions: Mask, *, episodes: int, seed: int) -> Explained:
+def explain(predictions: dict[str, Tensor], samples: Samples, regions: Mask, *, episodes: int, seed: int) -> Explained:
     """Return how much of the change in the object's regions (S, h, w), and elsewhere, predictions (S, C, h, w) explain.
 
-    1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all scenes in which the true next frame x' differs from the last
+    1 − Σ (x̂ − x')² / Σ (x − x')² over the pixels of all samples in which the true next frame x' differs from the last
     frame x.
     """
-    changed = scenes.changed()
+    changed = samples.changed()
     parts = torch.from_numpy(np.stack((changed & regions, changed & ~regions), 1))  # (S, 2, h, w)
-    truth = as_pixels(scenes.after)
-    numbers = np.array([place.episode for place in scenes.places])
+    truth = as_pixels(samples.after)
+    numbers = np.array([start.episode for start in samples.starts])
 
-    def tally(frames: Tensor) -> Tally:
+    def accumulated(frames: Tensor) -> Accumulator:
         squared = (frames - truth).square().sum(1, keepdim=True)  # (S, 1, h, w)
         sums = (squared * parts).flatten(2).sum(2, dtype=torch.float64).numpy()  # (S, 2)
-        result = Tally(episodes, len(REGIONS))
+        result = Accumulator(episodes, len(REGIONS))
         for region in range(len(REGIONS)):
             result.add(region, numbers, sums[:, region])
         return result
 
-    nothing = tally(as_pixels(scenes.now))
+    nothing = accumulated(as_pixels(samples.now))
     used = np.flatnonzero(nothing.counts.any(1))
     bootstrap = Bootstrap(len(used), seed=seed)
     by_name = {}
     for name, frames in predictions.items():
-        left = bootstrap.ratio(tally(frames).of(used), nothing.of(used))
+        left = bootstrap.ratio(accumulated(frames).of(used), nothing.of(used))
         by_name[name] = Curve(1 - left.mean, 1 - left.high, 1 - left.low)
     return Explained(by_name, tuple(parts.sum((0, 2, 3)).tolist()))
 
@@ -211,30 +205,30 @@ FORMULA = (
 
 def controlled(study: Study, progress: Progress) -> Part:
     """Predict with the factors of high variance alone and with the others alone."""
-    factors = all_factors(study.subject.predictor)
+    factors = all_factors(study.model.predictor)
     high = high_variance(factors, study.config.variance_share)
-    scenes, regions = study.scenes, _regions(study)
-    shown = read_scenes(study.store, study.examples, study.subject.view, study.subject.predictor.context)
+    samples, regions = study.samples, _regions(study)
+    shown = read_samples(study.store, study.examples, study.model.view, study.model.predictor.context)
     predictions: dict[str, Tensor] = {}
     pictures: dict[str, Tensor] = {}
     variants = _variants(study, high)
     for done, (name, make) in enumerate(variants.items()):
         progress(done, len(variants))
-        subject = replace(study.subject, predictor=make(study.subject.predictor))
+        model = replace(study.model, predictor=make(study.model.predictor))
         if regions is not None:
-            predictions[name] = predict_next(subject, scenes)
+            predictions[name] = predict_next(model, samples)
         if name in (PREDICTION, ACTION, NON_ACTION):
-            pictures[name] = predict_next(subject, shown)
+            pictures[name] = predict_next(model, shown)
     body = {
         "factors": len(factors),
         "share_of_factors": float(high.mean()),
-        "share_of_factors_untrained": untrained_share(study.subject.predictor, study.config.variance_share),
+        "share_of_factors_untrained": untrained_share(study.model.predictor, study.config.variance_share),
         "share_of_variance": float(factors[high].var(1).sum() / factors.var(1).sum()),
         "variance_curve": numbers(variance_curve(factors)),
     }
     if regions is not None:
         body |= _explained(study, predictions, regions)
-    return Part(body, {"controlled-examples.png": _halves(study, shown, pictures)})
+    return Part(body, {"controlled-examples.png": _example_grid(study, shown, pictures)})
 
 
 def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predictor]]:
@@ -242,43 +236,43 @@ def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predi
     random = generator("random factors", study.config.seed).permutation(high)
     kept = {ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
     variants = {name: partial(with_only, kept=mask) for name, mask in kept.items()}
-    if any(layer.gates for layer in action_layers(study.subject.predictor)):
+    if any(layer.gates for layer in action_layers(study.model.predictor)):
         variants |= {ACTION_HELD: partial(with_only, kept=~high, hold=True)}
         variants |= {NON_ACTION_HELD: partial(with_only, kept=high, hold=True)}
     return {PREDICTION: lambda predictor: predictor} | variants
 
 
 def _regions(study: Study) -> Mask | None:
-    """Return the controlled object's surroundings (S, h, w), None where its place is not known."""
+    """Return the controlled object's surroundings (S, h, w), None where its position is not known."""
     try:
         positions = study.positions
     except UserError as error:
         study.left_out["explained change"] = str(error)
         return None
-    return object_regions(positions, study.subject.predictor.config.frame, study.store.info.frame_shape)
+    return object_regions(positions, study.model.predictor.config.frame, study.store.info.frame_shape)
 
 
 def _explained(study: Study, predictions: dict[str, Tensor], regions: Mask) -> dict[str, Any]:
-    scenes = study.scenes
-    mean = study.subject.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
-    everything = predictions | {MEAN_FRAME: mean.expand(len(scenes.places), -1, -1, -1)}
-    found = explain(everything, scenes, regions, episodes=len(study.store), seed=study.config.seed)
+    samples = study.samples
+    mean = study.model.predictor.normalizer.mean.cpu().movedim(-1, 0)  # (C, h, w)
+    everything = predictions | {MEAN_FRAME: mean.expand(len(samples.starts), -1, -1, -1)}
+    result = explain(everything, samples, regions, episodes=len(study.store), seed=study.config.seed)
     return {
         "formula": FORMULA,
-        "states": len(scenes.places),
-        "changed_pixels": dict(zip(REGIONS, found.changed, strict=True)),
+        "states": len(samples.starts),
+        "changed_pixels": dict(zip(REGIONS, result.changed, strict=True)),
         "explained": {
             name: {part: numbers(values) for part, values in curve._asdict().items()}
-            for name, curve in found.by_name.items()
+            for name, curve in result.by_name.items()
         },
     }
 
 
-def _halves(study: Study, shown: Scenes, pictures: dict[str, Tensor]) -> bytes:
-    """Return figure 8: a row for each scene."""
-    frames = [to_frames(each) for each in pictures.values()]
+def _example_grid(study: Study, shown: Samples, pictures: dict[str, Tensor]) -> bytes:
+    """Return figure 8: a row for each sample."""
+    frames = [to_frames(picture) for picture in pictures.values()]
     rows = []
-    for scene, place in enumerate(shown.places):
-        name = f"{study.title(place)}, {study.actions[shown.actions[scene, -1]]}".replace(", ", "\n")
-        rows.append((name, [shown.now[scene], shown.after[scene], *(each[scene] for each in frames)]))
+    for sample, start in enumerate(shown.starts):
+        name = f"{study.title(start)}, {study.actions[shown.actions[sample, -1]]}".replace(", ", "\n")
+        rows.append((name, [shown.now[sample], shown.after[sample], *(predicted[sample] for predicted in frames)]))
     return grid(["last frame", "true next frame", *pictures], rows)

@@ -1,12 +1,6 @@
-"""Figures of an analysis: action similarity, the two halves, contingency maps.
+"""Figures and tables of an analysis: action similarity, factor split, contingency maps, grids of frames.
 
 Shapes: A actions, h height, w width of the view.
-
-Frames in rows and columns with names around them, pixels enlarged and never blurred.
-
-Shapes: h height, w width of a picture.
-
-An analysis as plain tables of text, for the terminal and for the report.
 """
 
 from __future__ import annotations
@@ -42,7 +36,7 @@ from acvp.loaded import MEAN_FRAME
 GAP, SIDE = 6, 116
 """Pixels between pictures, and for names beside them."""
 HIGH, WIDE = 168, 1600
-"""Pixels that a picture's height and all columns should come to, about."""
+"""About how high a picture and how wide all columns are, in pixels."""
 COLUMNS = 9
 """More columns than this are put below each other in bands."""
 TEXT = 12
@@ -54,14 +48,14 @@ Row = tuple[str, Sequence[Picture]]
 def grid(heads: Sequence[str], rows: Sequence[Row]) -> bytes:
     """Return a PNG of rows of pictures below the heads of their columns."""
     bands = [_band(heads, rows, part) for part in _parts(len(heads))]
-    image = np.concatenate([_padded(band, max(each.shape[1] for each in bands)) for band in bands])
-    return png(image)
+    width = max(band.shape[1] for band in bands)
+    return png(np.concatenate([_padded(band, width) for band in bands]))
 
 
 def _parts(columns: int) -> list[slice]:
     """Return as few parts of the columns as COLUMNS allows, all of about the same size."""
-    each = -(-columns // -(-columns // COLUMNS))
-    return [slice(first, first + each) for first in range(0, columns, each)]
+    size = -(-columns // -(-columns // COLUMNS))
+    return [slice(first, first + size) for first in range(0, columns, size)]
 
 
 def _band(heads: Sequence[str], rows: Sequence[Row], part: slice) -> Picture:
@@ -139,10 +133,10 @@ def factor_share(part: Mapping[str, Any]) -> str:
 
 
 def _contingency(part: Mapping[str, Any]) -> TextTable:
-    found = part["correlation"]
+    correlation = part["correlation"]
     rows = (
-        ("mean maps", number(found["mean_maps"]), "–"),
-        ("state by state", number(found["by_state"]), number(found["by_state_of_mean_map"])),
+        ("mean maps", number(correlation["mean_maps"]), "–"),
+        ("state by state", number(correlation["by_state"]), number(correlation["by_state_of_mean_map"])),
     )
     return TextTable(f"Contingency, {part['states']} states", ("correlation", "predicted", "mean true map"), rows)
 
@@ -167,7 +161,7 @@ def similarity_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
         _heat_map(figure.add_subplot(down, across, position), title, panel["cosines"], names, colors)
     text = (
         f"Cosine similarity of the action factors of {body['run']} ({body['game']}); white arrows without fire, black "
-        f"with. {'; '.join(_told(*panel) for panel in panels)}."
+        f"with. {'; '.join(_pairs_text(*panel) for panel in panels)}."
     )
     caption(figure, text, colors)
     return figure
@@ -196,13 +190,13 @@ def _heat_map(axes: Axes, title: str, cosines: list[list[float]], names: Sequenc
         bar.outline.set_visible(False)
 
 
-def _told(title: str, panel: Mapping[str, Any]) -> str:
-    means = [f"{kind} {each['mean']:+.2f} (p {each['p']:.2g})" for kind, each in panel["pairs"].items()]
+def _pairs_text(title: str, panel: Mapping[str, Any]) -> str:
+    means = [f"{kind} {pairs['mean']:+.2f} (p {pairs['p']:.2g})" for kind, pairs in panel["pairs"].items()]
     return f"{title}: mean of pairs {', '.join(means)}" if means else f"{title}: no pairs of directions"
 
 
 def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the variance that factors hold, and how much of the true change each half of them explains."""
+    """Return the variance that factors hold, and how much of the true change each part of the split explains."""
     split = body["controlled"]
     measured = "explained" in split
     figure = Figure(figsize=(8.2 if measured else 4.1, 3.5), facecolor=colors["paper"])
@@ -250,7 +244,7 @@ def _explained_bars(axes: Axes, split: Mapping[str, Any], colors: dict[str, str]
     axes.set_xticks(
         groups, [f"{name}\n{count:,} pixels" for name, count in split["changed_pixels"].items()], fontsize=8
     )
-    axes.set_ylabel("of the change, explained", color=colors["ink"])
+    axes.set_ylabel("share of the change explained", color=colors["ink"])
     axes.set_ylim(top=1.02)
     style(axes, colors)
     legend_below(axes, colors, columns=3, size=7)

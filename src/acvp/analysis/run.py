@@ -1,4 +1,4 @@
-"""`acvp analyze` from paths to files: analysis.json and plots/."""
+"""`acvp analyze`: from a run and a dataset to analysis.json and plots/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from acvp.runs import PLOTS_NAME, ResultCache, unfinished_results, write_results
 
 ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
 DECISIVE = ("states", "variance_share", "examples", "at", "steps", "seed")
-"""Options that decide what a part comes to."""
+"""Options that decide the result of a part."""
 
 Make = Callable[[Study, Progress], Part]
 PARTS: dict[str, Make] = {
@@ -33,33 +33,33 @@ PARTS: dict[str, Make] = {
     "different_actions": different_actions,
 }
 FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
-"""Those drawn from what analysis.json holds."""
+"""Figures that are drawn from analysis.json."""
 
 
 def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
-    subjects, part = open_runs((config.run,), config.data, config.trained_on, config.device, load)
-    check_alike(subjects, part.store)
-    study = open_study(subjects[0], part.store, config, stage("playing again"))
+    models, part = open_runs((config.predictor,), config.data, config.trained_on, config.device, load)
+    check_alike(models, part.store)
+    study = open_study(models[0], part.store, config, stage("replaying episodes"))
     info = part.store.info
     body: dict[str, Any] = {
-        "run": study.subject.name,
+        "run": study.model.name,
         "game": info.env_id,
-        "view": study.subject.view.name,
+        "view": study.model.view.name,
         "actions": list(info.action_meanings),
         "data": str(part.store.path),
         "store_digest": part.store.digest,
         "test_part": part.how,
-        "episodes": len({place.episode for place in study.scenes.places}),
+        "episodes": len({start.episode for start in study.samples.starts}),
         "left_out": study.left_out,
     }
     body |= few_episodes(body["episodes"])
-    out = config.out or config.run
+    out = config.out or config.predictor
     with unfinished_results(out / PARTS_NAME) as results:
-        found, files = _make_parts(study, stage, results)
-        body |= found
-        for name in FIGURES.keys() & found.keys():
+        parts, files = _make_parts(study, stage, results)
+        body |= parts
+        for name in FIGURES.keys() & parts.keys():
             files |= images(FIGURES[name](body), name)
         body |= {"files": sorted(files), "cpu_seconds": round(time.process_time(), 1)}
         write_files(out / PLOTS_NAME, files)
@@ -69,11 +69,11 @@ def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, An
 
 
 def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what all parts that can be made come to; the others are left out with their reason."""
-    found: dict[str, Any] = {}
+    """Return the results and files of all parts; those that cannot be made are left out with the reason."""
+    parts: dict[str, Any] = {}
     files: dict[str, bytes] = {}
     options = {name: getattr(study.config, name) for name in DECISIVE}
-    shared = identity([study.subject], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
+    shared = identity([study.model], study.store) | options | {"emulated": not isinstance(study.emulated, str)}
     for name, make in PARTS.items():
         title = name.replace("_", " ")
 
@@ -83,10 +83,10 @@ def _make_parts(study: Study, stage: Stage, results: ResultCache) -> tuple[dict[
 
         try:
             part = results.part(shared | {"part": name}, measure)
-            found[name] = part["body"]
+            parts[name] = part["body"]
             files |= {file: b64decode(text) for file, text in part["files"].items()}
         except UserError as error:
             study.left_out[title] = str(error)
-    if not found:
-        raise UserError(f"{study.subject.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
-    return found, files
+    if not parts:
+        raise UserError(f"{study.model.name}: nothing could be analyzed: {'; '.join(study.left_out.values())}")
+    return parts, files

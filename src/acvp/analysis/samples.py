@@ -1,12 +1,9 @@
-"""What an analysis works on: one predictor, moments of episodes it has not seen, and what the emulator says of them.
+"""What an analysis works on: one predictor and samples of episodes it was not trained on.
 
-Moments of stored plays side by side: the frames before, the action taken, the frame it led to.
+A sample is a state of a stored episode: the frames before it, the action taken, and the next frame. The emulator, which
+replays the episode, adds where the controlled object was and every action's next frame.
 
-Shapes: S scenes, T given frames, h height, w width and C channels of the view.
-
-What the emulator tells about moments of stored plays: where the object was, and every action's next frame.
-
-Shapes: S moments, A actions, h height, w width and C channels of the view.
+Shapes: S samples, T given frames, A actions, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
@@ -26,20 +23,19 @@ from acvp.data.objects import PATCH
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place, TrueWindows, choose_places
 from acvp.loaded import LoadedModel
 
 BATCH = 16
-"""Scenes predicted at once."""
+"""Samples predicted at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenes:
-    """What the store tells about some moments."""
+class Samples:
+    """States of stored episodes."""
 
-    places: list[Place]
+    starts: list[WindowStart]
     """Where the given frames begin."""
     given: NDArray[np.uint8]
     """(S, T, h, w, C)"""
@@ -59,20 +55,20 @@ class Scenes:
         return changed
 
 
-def read_scenes(store: EpisodeStore, places: list[Place], view: View, context: int) -> Scenes:
-    """Return the scenes whose first given frame is at each place."""
-    windows = TrueWindows(store, places, view)
+def read_samples(store: EpisodeStore, starts: list[WindowStart], view: View, context: int) -> Samples:
+    """Return the samples whose first given frame is at each window start."""
+    windows = WindowReader(store, starts, view)
     frames = windows.frames(0, context + 1)
-    return Scenes(
-        places=places, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
+    return Samples(
+        starts=starts, given=frames[:, :context], actions=windows.actions(0, context), after=frames[:, context]
     )
 
 
 @torch.inference_mode()
-def predict_next(subject: LoadedModel, scenes: Scenes) -> Tensor:
+def predict_next(model: LoadedModel, samples: Samples) -> Tensor:
     """Return the predicted next frames (S, C, h, w), in pixel values clamped to 0..255."""
-    rows = range(0, len(scenes.places), BATCH)
-    parts = [subject.look_ahead(scenes.given[i : i + BATCH], scenes.actions[i : i + BATCH]) for i in rows]
+    rows = range(0, len(samples.starts), BATCH)
+    parts = [model.look_ahead(samples.given[i : i + BATCH], samples.actions[i : i + BATCH]) for i in rows]
     return torch.cat([next(part) for part in parts])
 
 
@@ -81,7 +77,7 @@ def object_regions(
 ) -> NDArray[np.bool_]:
     """Return the pixels (S, h, w) within a patch of the object's positions (S, 2, 2) before and after.
 
-    None of a scene's where it is not drawn. ``size`` is the view's (h, w), ``recorded`` what positions refer to.
+    None of a sample's where it is not drawn. ``size`` is the view's (h, w), ``recorded`` what positions refer to.
     """
     regions = np.zeros((len(positions), *size[:2]), np.bool_)
     half, scale = PATCH * max(recorded[:2]), np.array(regions.shape[1:]) / recorded[:2]
@@ -102,7 +98,7 @@ NOT_DRAWN = (np.nan, np.nan)
 
 @dataclass(frozen=True)
 class Emulated:
-    """What one pass through the emulator brings."""
+    """What replaying the episodes adds."""
 
     positions: NDArray[np.float64]
     """Row and column of the controlled object before and after the action taken, (S, 2, 2); NaN while not drawn."""
@@ -110,16 +106,16 @@ class Emulated:
     """The next frame under every action, (S, A, h, w, C); None where the game cannot save its state."""
 
 
-def emulate(store: EpisodeStore, places: list[Place], view: View, context: int, progress: Progress) -> Emulated:
-    """Play the episodes of the places again, and look around at the last given frame of each."""
-    wanted: dict[int, dict[int, int]] = {}
-    for number, (episode, start) in enumerate(places):
-        wanted.setdefault(episode, {})[start + context - 1] = number
-    positions = np.full((len(places), 2, 2), np.nan)
-    futures = np.zeros((len(places), store.action_count, *view.shape(store.info.frame_shape)), np.uint8)
+def emulate(store: EpisodeStore, starts: list[WindowStart], view: View, context: int, progress: Progress) -> Emulated:
+    """Replay the episodes of samples, and try every action at the last given frame of each."""
+    by_episode: dict[int, dict[int, int]] = {}
+    for number, (episode, frame) in enumerate(starts):
+        by_episode.setdefault(episode, {})[frame + context - 1] = number
+    positions = np.full((len(starts), 2, 2), np.nan)
+    futures = np.zeros((len(starts), store.action_count, *view.shape(store.info.frame_shape)), np.uint8)
     with replay_game(store) as game:
-        for done, (episode, numbers) in enumerate(wanted.items()):
-            progress(done, len(wanted))
+        for done, (episode, numbers) in enumerate(by_episode.items()):
+            progress(done, len(by_episode))
             for t in replay(store[episode], game, max(numbers) + 2):
                 if t - 1 in numbers:
                     positions[numbers[t - 1], 1] = game.controlled_position() or NOT_DRAWN
@@ -132,14 +128,14 @@ def emulate(store: EpisodeStore, places: list[Place], view: View, context: int, 
 
 
 def require_positions(emulated: Emulated, store: EpisodeStore) -> NDArray[np.float64]:
-    """Return where the object was, or say that the game does not tell."""
+    """Return where the object was; refuse a game that does not report it."""
     if np.isnan(emulated.positions).all():
-        raise UserError(f"{store.info.env_id} does not tell where its controlled object is (docs/environments.md)")
+        raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
     return emulated.positions
 
 
 def require_futures(emulated: Emulated, store: EpisodeStore) -> NDArray[np.uint8]:
-    """Return every action's next frame, or say that the game cannot go back to a state."""
+    """Return every action's next frame; refuse a game that cannot save its state."""
     if emulated.futures is None:
         raise UserError(
             f"{store.info.env_id} cannot save its state: it has no save_state and restore_state (docs/environments.md)"
@@ -148,7 +144,7 @@ def require_futures(emulated: Emulated, store: EpisodeStore) -> NDArray[np.uint8
 
 
 class Part(NamedTuple):
-    """What one part of an analysis comes to."""
+    """The result of one part of an analysis."""
 
     body: dict[str, Any]
     """For analysis.json."""
@@ -160,15 +156,15 @@ class Part(NamedTuple):
 class Study:
     """One predictor on the episodes of a store."""
 
-    subject: LoadedModel
+    model: LoadedModel
     store: EpisodeStore
     config: AnalyzeConfig
-    scenes: Scenes
-    """The moments to measure on."""
+    samples: Samples
+    """The samples to measure on."""
     emulated: Emulated | str
-    """What the emulator says of them, or why it cannot."""
-    examples: list[Place]
-    """Of the moments to picture."""
+    """What replaying adds, or why the episodes cannot be replayed."""
+    examples: list[WindowStart]
+    """Starts of the samples to draw."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be made, and why."""
 
@@ -192,33 +188,33 @@ class Study:
             raise UserError(self.emulated)
         return self.emulated
 
-    def title(self, place: Place) -> str:
-        """Return what a moment is called: its episode and the last frame given."""
-        last = place.start + self.subject.predictor.context - 1
-        return f"episode {self.store.entries[place.episode].number}, frame {last}"
+    def title(self, start: WindowStart) -> str:
+        """Return the name of a sample: its episode and the last frame given."""
+        last = start.frame + self.model.predictor.context - 1
+        return f"episode {self.store.entries[start.episode].number}, frame {last}"
 
 
-def open_study(subject: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
-    """Choose the moments of a study, each with as many frames to come as pictures show, and play up to them."""
-    window = Window(subject.predictor.context, config.steps)
-    named = [place_of(store, moment, window) for moment in config.moments()]
-    places = choose_places(store, window, config.states, seed=config.seed, option="steps")
-    scenes = read_scenes(store, places, subject.view, window.context)
+def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
+    """Choose the samples of a study, each with as many frames to come as pictures show, and replay their episodes."""
+    window = Window(model.predictor.context, config.steps)
+    named = [start_of(store, at, window) for at in config.moments()]
+    starts = choose_starts(store, window, config.states, seed=config.seed, option="steps")
+    samples = read_samples(store, starts, model.view, window.context)
     emulated: Emulated | str
     try:
-        emulated = emulate(store, places, subject.view, window.context, progress)
+        emulated = emulate(store, starts, model.view, window.context, progress)
     except UserError as error:
         emulated = str(error)
-    examples = named or [places[i] for i in telling(scenes, emulated, config.examples)]
-    return Study(subject=subject, store=store, config=config, scenes=scenes, emulated=emulated, examples=examples)
+    examples = named or [starts[i] for i in informative(samples, emulated, config.examples)]
+    return Study(model=model, store=store, config=config, samples=samples, emulated=emulated, examples=examples)
 
 
-def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
-    """Return the numbers of `count` scenes, one from each part of all, in which the action taken tells most.
+def informative(samples: Samples, emulated: Emulated | str, count: int) -> list[int]:
+    """Return the numbers of the `count` most informative samples, one from each part of all.
 
-    That is where most pixels both change with the step taken and depend on the action, if that is known.
+    Those in which most pixels both change with the step taken and depend on the action, if that is known.
     """
-    pixels = scenes.changed()
+    pixels = samples.changed()
     if isinstance(emulated, Emulated) and emulated.futures is not None:
         pixels = pixels & (emulated.futures != emulated.futures[:, :1]).any((1, 4))
     weights = pixels.sum((1, 2))
@@ -226,17 +222,17 @@ def telling(scenes: Scenes, emulated: Emulated | str, count: int) -> list[int]:
     return [int(part[weights[part].argmax()]) for part in parts]
 
 
-def place_of(store: EpisodeStore, moment: At, window: Window) -> Place:
-    """Return where the given frames of a moment begin; refuse one that the store lacks."""
+def start_of(store: EpisodeStore, at: At, window: Window) -> WindowStart:
+    """Return where the given frames of a frame named by --at begin; refuse one that the dataset lacks."""
     numbers = [entry.number for entry in store.entries]
-    if moment.episode not in numbers:
+    if at.episode not in numbers:
         some = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-        raise UserError(f"--at {moment.episode}:{moment.frame}: the test episodes of {store.path} are {some}")
-    position, first = numbers.index(moment.episode), window.context - 1
+        raise UserError(f"--at {at.episode}:{at.frame}: the test episodes of {store.path} are {some}")
+    position, first = numbers.index(at.episode), window.context - 1
     last = store.entries[position].frames - 1 - window.horizon
-    if not first <= moment.frame <= last:
+    if not first <= at.frame <= last:
         raise UserError(
-            f"--at {moment.episode}:{moment.frame}: in this episode frames {first} to {last} have {window.context} "
+            f"--at {at.episode}:{at.frame}: in this episode frames {first} to {last} have {window.context} "
             f"frames to give and {window.horizon} to come"
         )
-    return Place(position, moment.frame - first)
+    return WindowStart(position, at.frame - first)

@@ -79,7 +79,7 @@ def _tested(similarity: Matrix, pairs: list[Pair], sign: int, orders: NDArray[np
 def action_similarity(study: Study, progress: Progress) -> Part:
     """Compare the factors of every pair of actions."""
     body = {}
-    for name, factors in factor_tables(study.subject.predictor).items():
+    for name, factors in factor_tables(study.model.predictor).items():
         kinds = {"as_learned": factors, "centered": centered(factors)}
         body[name] = {"factors": len(factors)} | {
             kind: _described(cosines(values), study) for kind, values in kinds.items()

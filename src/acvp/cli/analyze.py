@@ -17,7 +17,7 @@ def run(config: AnalyzeConfig) -> int:
     with predictor_stages() as stage:
         body = analyze_run(config, acvp.load, stage)
     print_skipped(body)
-    print_results(analysis_tables(body), body, config.out or config.run)
+    print_results(analysis_tables(body), body, config.out or config.predictor)
     return EXIT_OK
 
 
@@ -25,6 +25,6 @@ VERBS = {
     "analyze": Verb(
         options=AnalyzeConfig,
         run=run,
-        example="acvp analyze --run runs/freeway --data data/freeway --out results",
+        example="acvp analyze --predictor runs/freeway --data data/freeway --out results",
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acvp.cli.verb import Verb
-from acvp.console import out, progress_bar, told
+from acvp.console import out, progress_bar, progress_reporter
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import load_policy
 from acvp.exits import EXIT_OK
@@ -21,7 +21,7 @@ def run(config: CollectConfig) -> int:
             bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
             write(min(frames, config.frames), config.frames)
 
-        write = told("recording", "frames", lambda done, total: None)
+        write = progress_reporter("recording", "frames", lambda done, total: None)
         store = collect(config, show, load)
     out.print(repr(store))
     out.print(f"look at it: acvp data info {config.out}")

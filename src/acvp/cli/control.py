@@ -20,4 +20,6 @@ def run(config: ControlConfig) -> int:
     return EXIT_OK
 
 
-VERBS = {"control": Verb(options=ControlConfig, run=run, example="acvp control --runs runs/freeway --agent freeway")}
+VERBS = {
+    "control": Verb(options=ControlConfig, run=run, example="acvp control --predictors runs/freeway --agent freeway")
+}

@@ -17,7 +17,7 @@ def run(config: CounterfactualConfig) -> int:
 
     with predictor_stages() as stage:
         body = counterfactual_runs(config, acvp.load, stage)
-    print_results([counterfactual_table(body)], body, config.out or default_out(config.runs))
+    print_results([counterfactual_table(body)], body, config.out or default_out(config.predictors))
     return EXIT_OK
 
 
@@ -25,6 +25,6 @@ VERBS = {
     "counterfactual": Verb(
         options=CounterfactualConfig,
         run=run,
-        example="acvp counterfactual --runs runs/freeway --data data/freeway --states 200",
+        example="acvp counterfactual --predictors runs/freeway --data data/freeway --states 200",
     )
 }

@@ -17,13 +17,13 @@ def run_info(config: InfoConfig) -> int:
     """Print a table of what is in a dataset, and write a contact sheet."""
     from acvp.data.verify import contact_sheet, describe
 
-    store = EpisodeStore(config.store)
+    store = EpisodeStore(config.data)
     table = Table(Column(style="bold"), show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in describe(store):
         table.add_row(name, value)
     out.print(table)
     if store.frames:
-        sheet = config.sheet or config.store / "contact-sheet.png"
+        sheet = config.sheet or config.data / "contact-sheet.png"
         try:
             contact_sheet(store, sheet)
         except (OSError, ValueError) as error:
@@ -39,14 +39,14 @@ def run_verify(config: VerifyConfig) -> int:
     from acvp.data.verify import verify
 
     with counting("checking") as show:
-        problems = verify(config.store, show)
+        problems = verify(config.data, show)
     if config.replay and not problems:
-        problems = _replay(EpisodeStore(config.store))
+        problems = _replay(EpisodeStore(config.data))
     for problem in problems:
         err.print(problem)
     if problems:
         return EXIT_PROBLEMS
-    store = EpisodeStore(config.store)
+    store = EpisodeStore(config.data)
     how = "every byte checked" + (", every frame replayed" if config.replay else "")
     out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong")
     return EXIT_OK
@@ -90,7 +90,7 @@ def run_export(config: ExportConfig) -> int:
     from acvp.data.formats import FORMATS, export_store
     from acvp.data.split import split_positions
 
-    store = EpisodeStore(config.store)
+    store = EpisodeStore(config.data)
     train = test = None
     if config.test_fraction is not None:
         train, test = split_positions(store, test_fraction=config.test_fraction)

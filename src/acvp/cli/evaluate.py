@@ -18,7 +18,7 @@ def run(config: EvaluateConfig) -> int:
     with predictor_stages() as stage:
         body = evaluate_runs(config, acvp.load, stage)
     print_skipped(body)
-    print_results(horizon_tables(body), body, config.out or default_out(config.runs))
+    print_results(horizon_tables(body), body, config.out or default_out(config.predictors))
     return EXIT_OK
 
 
@@ -26,6 +26,6 @@ VERBS = {
     "evaluate": Verb(
         options=EvaluateConfig,
         run=run,
-        example="acvp evaluate --runs runs/freeway --data data/freeway --horizon 100 --out results",
+        example="acvp evaluate --predictors runs/freeway --data data/freeway --horizon 100 --out results",
     )
 }

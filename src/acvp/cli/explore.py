@@ -11,10 +11,10 @@ from acvp.exits import EXIT_OK
 def run(config: ExploreConfig) -> int:
     """Explore with each strategy, and print a table."""
     import acvp
-    from acvp.control.explore import explore_sources, explore_table
+    from acvp.control.explore import explore_game, explore_table
 
     with predictor_stages() as stage:
-        body = explore_sources(config, acvp.load, stage)
+        body = explore_game(config, acvp.load, stage)
     print_results([explore_table(body)], body, config.out)
     return EXIT_OK
 
@@ -23,6 +23,6 @@ VERBS = {
     "explore": Verb(
         options=ExploreConfig,
         run=run,
-        example="acvp explore --env-id freeway --run runs/freeway --seeds 20 --out results",
+        example="acvp explore --env-id freeway --predictor runs/freeway --seeds 20 --out results",
     )
 }

@@ -19,6 +19,6 @@ def run(config: PredictorExportConfig) -> int:
 
 VERBS = {
     "export": Verb(
-        options=PredictorExportConfig, run=run, example="acvp export --pretrained freeway --onnx exported/freeway"
+        options=PredictorExportConfig, run=run, example="acvp export --predictor freeway --onnx exported/freeway"
     )
 }

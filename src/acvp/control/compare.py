@@ -1,4 +1,4 @@
-"""`acvp agent compare`: learning curves of several runs in one figure, runs that differ in their seed as one curve."""
+"""`acvp agent compare`: learning curves of several runs in one figure; runs that differ in seed are one curve."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from acvp.agents.config import AgentCompareConfig
-from acvp.agents.play import (
+from acvp.agents.play import format_mean, mean_and_error
+from acvp.agents.references import (
     EVALUATION_STEPS,
     References,
-    averaged,
-    described,
+    describe_references,
     evaluation_seed,
-    kept_references,
     play_references,
-    pooled,
-    with_error,
+    pool_references,
+    read_references,
 )
 from acvp.console import Stage
 from acvp.control.figures import learning_figure
@@ -29,7 +28,7 @@ from acvp.runs import ResultCache, RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
 STRATEGY = ("dqn.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")
-"""Settings in which runs of a figure may differ: what makes a strategy. All others they have in common."""
+"""Settings of a strategy, in which the runs of a figure may differ; all others must be equal."""
 
 
 def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
@@ -43,49 +42,49 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
         refuse_others(first[0] if first else run, run)
         first.append(run)
     body = {
-        "what": "mean score while agents learned: over seeds, each the mean of some plays; ± standard error over seeds",
+        "what": "score while agents learned: mean over seeds, each a mean over episodes; ± standard error over seeds",
         "game": runs[0]["settings"]["env_id"],
         "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
     }
     make_folder(config.out)
     with exclusive_writer(config.out):
-        ledger = ResultCache(config.out / PARTS_NAME)
+        cache = ResultCache(config.out / PARTS_NAME)
         if config.references:
-            body |= references_of(config, runs, ledger, stage)
+            body |= references_of(config, runs, cache, stage)
         write_figure(learning_figure(body), config.out / "plots", FIGURE_NAME)
-        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
-        write_results(config.out / RESULT_NAME, body, seed=None, **spent)
+        earlier = cache.earlier_seconds
+        write_results(config.out / RESULT_NAME, body, seed=None, started=started, earlier_seconds=earlier)
     return body
 
 
 def references_of(
-    config: AgentCompareConfig, runs: Sequence[Mapping[str, Any]], ledger: ResultCache, stage: Stage
+    config: AgentCompareConfig, runs: Sequence[Mapping[str, Any]], cache: ResultCache, stage: Stage
 ) -> dict[str, Any]:
-    """Return the best constant action and random play over the episodes of all runs' last points, or why not."""
+    """Return the best constant action and random play in the episodes of all runs' last points, or why not."""
     try:
-        found = [_references(path, run, ledger, stage) for path, run in zip(config.runs, runs, strict=True)]
+        found = [_references(path, run, cache, stage) for path, run in zip(config.runs, runs, strict=True)]
     except UserError as error:
         return {"note": f"no references: {error}"}
-    return {"references": pooled(found)}
+    return {"references": pool_references(found)}
 
 
-def _references(path: Path, run: Mapping[str, Any], ledger: ResultCache, stage: Stage) -> References:
-    """Return the references in a run's folder, or play them."""
+def _references(path: Path, run: Mapping[str, Any], cache: ResultCache, stage: Stage) -> References:
+    """Return the references stored in a run folder, or play them."""
     last, settings = run["points"][-1], run["settings"]
     seed = evaluation_seed(run["seed"], len(run["points"]) - 1)
-    options: dict[str, Any] = {"plays": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
-    if (known := kept_references(path, options)) is not None:
+    options: dict[str, Any] = {"episodes": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
+    if (known := read_references(path, options)) is not None:
         return known
     of_its_own = None if settings.get("imagined") else settings.get("max_steps")
     with make_game(settings["env_id"], max_steps=of_its_own) as game:
         limit = min(EVALUATION_STEPS, game.limit or EVALUATION_STEPS)
     with make_game(settings["env_id"], max_steps=limit) as game:
         identity, label = {"game": game.env_id, "settings": game.settings} | options, f"references of {run['run']}"
-        return ledger.part(identity, lambda: play_references([game], **options, progress=stage(label)))
+        return cache.part(identity, lambda: play_references([game], **options, progress=stage(label)))
 
 
 def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
-    """Refuse two runs that differ in any setting but some."""
+    """Refuse two runs that differ in settings other than `but`."""
     found = differences(one["settings"], other["settings"])
     if found := [each for each in found if not each.startswith(but)]:
         raise UserError(
@@ -109,7 +108,7 @@ def read_run(path: Path) -> dict[str, Any]:
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: its metrics are not as acvp agent train writes them ({error})") from error
     if not points:
-        raise UserError(f"{path}: has no point of a learning curve yet; let it go on")
+        raise UserError(f"{path}: has no point of a learning curve yet; resume it")
     return {
         "run": path.name,
         "strategy": strategy_of(settings),
@@ -120,7 +119,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def strategy_of(settings: Mapping[str, Any]) -> str:
-    """Return how an agent explored, or that it learned in an imagined game."""
+    """Return the label of an agent's exploration strategy, or `imagined`."""
     if settings.get("imagined"):
         return "imagined"
     name: str = settings["dqn"]["exploration"]
@@ -135,8 +134,8 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if any(each != steps[0] for each in steps):
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
-            f"{strategy}: the points of {names} lie at different decisions; compare finished runs that were given the "
-            "same --decisions (by minutes, as the preset cpu without it, each has its own)"
+            f"{strategy}: the points of {names} have different agent steps; compare finished runs that were given the "
+            "same --steps (by minutes, as the preset cpu without it, each has its own)"
         )
     seeds = [run["seed"] for run in runs]
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
@@ -144,18 +143,18 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
     found = []
     for i, step in enumerate(steps[0]):
-        found.append({"step": step} | averaged([run["points"][i]["mean"] for run in runs]))
+        found.append({"step": step} | mean_and_error([run["points"][i]["mean"] for run in runs]))
     return found
 
 
 def comparison_lines(body: Mapping[str, Any]) -> list[str]:
-    """Return what each strategy came to, and what it has to beat, a line each."""
+    """Return the last score of each strategy and the references, a line each."""
     lines = []
     for name, found in body["strategies"].items():
         last = found["curve"][-1]
         seeds = ", ".join(str(run["seed"]) for run in found["runs"])
-        score = with_error(last["mean"], last["standard_error"])
-        lines.append(f"{name}: {score} after {last['step']:,} decisions (seed {seeds})")
+        score = format_mean(last["mean"], last["standard_error"])
+        lines.append(f"{name}: {score} after {last['step']:,} agent steps (seed {seeds})")
     if "references" in body:
-        lines.append(f"in the same episodes: {described(body['references'])}")
+        lines.append(f"in the same episodes: {describe_references(body['references'])}")
     return [*lines, *([f"note: {body['note']}"] if "note" in body else [])]

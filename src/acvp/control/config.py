@@ -10,7 +10,7 @@ from tyro.conf import arg
 
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import UserError
-from acvp.evaluation.config import Device, require_runs
+from acvp.evaluation.config import Device, require_predictors
 from acvp.options import AT_ONCE, LONGEST, MOST, require, require_above_zero, require_probability, require_seed
 
 SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
@@ -20,15 +20,15 @@ SourceName = Literal["random", "constant", "informed-model", "informed-emulator"
 class ControlConfig:
     """Let an agent play by predicted frames only: its score against the depth of the predictions (figure 5)."""
 
-    runs: tuple[Path, ...]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
     """Folders of runs or of predictors of the agent's game, in any view."""
     agent: str
     """Agent that plays: a name of those in the package, such as freeway, or a folder."""
     out: Path | None = None
     """Folder for control.json and plots/; None: the run's own, `evaluation` for several runs."""
-    depths: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 30, 50, 100)
+    horizons: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 30, 50, 100)
     """Decisions n after which predictions are grounded in real frames again."""
-    plays: int = 30
+    episodes: int = 30
     """Plays of each point; all run at once."""
     epsilon: float = 0.05
     """Probability of a random action."""
@@ -42,15 +42,15 @@ class ControlConfig:
     """Where to compute."""
 
     def __post_init__(self) -> None:
-        require_runs(self.runs)
-        require(1, AT_ONCE, plays=self.plays)
+        require_predictors(self.predictors)
+        require(1, AT_ONCE, episodes=self.episodes)
         require(1, LONGEST, max_steps=self.max_steps)
         require_probability(epsilon=self.epsilon)
         require_seed(self.seed)
-        for depth in self.depths:
-            require(1, depths=depth)
-        if not self.depths or len(set(self.depths)) < len(self.depths):
-            raise UserError(f"--depths {' '.join(map(str, self.depths))}: different numbers, and at least one")
+        for horizon in self.horizons:
+            require(1, horizons=horizon)
+        if not self.horizons or len(set(self.horizons)) < len(self.horizons):
+            raise UserError(f"--horizons {' '.join(map(str, self.horizons))}: different numbers, and at least one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,14 @@ class ExploreConfig:
     """Folder for explore.json and plots/; the same command again goes on after a stop, seed by seed."""
     sources: tuple[SourceName, ...] | None = None
     """Ways of exploring; constant: the one action that, held, comes to a reward first. None: random, constant,
-    informed-emulator, and informed-model where --run is given."""
-    run: Path | None = None
+    informed-emulator, and informed-model where --predictor is given."""
+    predictor: Annotated[Path | None, arg(metavar="PREDICTOR", aliases=("--run",))] = None
     """Run or predictor that informed-model asks."""
     seeds: int = 20
     """Explorations of each source until the first reward."""
-    max_decisions: int = 20_000
+    max_steps: int = 20_000
     """Decisions after which an exploration without reward is given up; it counts with this number."""
-    map_decisions: int = 2_500
+    map_steps: int = 2_500
     """Decisions for which heat maps and coverage follow the controlled object."""
     map_seeds: int = 5
     """How many of the explorations are followed that long."""
@@ -95,15 +95,15 @@ class ExploreConfig:
 
     def __post_init__(self) -> None:
         require(1, seeds=self.seeds, look_ahead=self.look_ahead, cell=self.cell, memory=self.memory)
-        require(1, LONGEST, max_decisions=self.max_decisions)
-        require(0, LONGEST, map_decisions=self.map_decisions)
+        require(1, LONGEST, max_steps=self.max_steps)
+        require(0, LONGEST, map_steps=self.map_steps)
         require(0, map_seeds=self.map_seeds, noops=self.noops, delta=self.delta)
         require_above_zero(MOST, sigma=self.sigma)
         require_seed(self.seed)
         if not self.chosen_sources or len(set(self.chosen_sources)) < len(self.chosen_sources):
             raise UserError(f"--sources {' '.join(self.chosen_sources)}: name at least one, and each once")
-        if "informed-model" in self.chosen_sources and self.run is None:
-            raise UserError("informed-model asks a predictor: name one with --run, or leave it out of --sources")
+        if "informed-model" in self.chosen_sources and self.predictor is None:
+            raise UserError("informed-model asks a predictor: name one with --predictor, or leave it out of --sources")
 
     @property
     def chosen_sources(self) -> tuple[SourceName, ...]:
@@ -111,7 +111,7 @@ class ExploreConfig:
         if self.sources is not None:
             return self.sources
         always: tuple[SourceName, ...] = ("random", "constant", "informed-emulator")
-        return always if self.run is None else (*always, "informed-model")
+        return always if self.predictor is None else (*always, "informed-model")
 
     def kernel(self, env_id: str) -> KernelConfig:
         """Return the kernel for a game: the paper's where nothing else is asked for."""

@@ -1,6 +1,6 @@
-"""`acvp explore` from ids to files: explore.json and plots/; explorations already made are kept in explore.jsonl.
+"""`acvp explore`: agent steps to the first reward, and where the controlled object goes, without learning.
 
-One exploration of a game by one seed: when the first reward comes, where the controlled object goes.
+Writes explore.json and plots/; finished exploration runs, one per strategy and seed, are in explore.jsonl.
 """
 
 from __future__ import annotations
@@ -14,98 +14,100 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.observations import Pixels, refuse_other_game
-from acvp.agents.play import FIRST_REWARD, standard_errors
+from acvp.agents.observations import Pixels, Rows
+from acvp.agents.play import standard_errors
+from acvp.agents.references import FIRST_REWARD
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
-from acvp.control.informed import Rows, informed_by_emulator, informed_by_model
+from acvp.control.informed import InformedExploration
 from acvp.control.kernel import covered, default_cell, visits
+from acvp.data.policies import random_actions
 from acvp.data.views import luminance
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint
+from acvp.models import Predictor, fingerprint, require_fit
 from acvp.runs import PLOTS_NAME, ResultCache, write_results
 from acvp.seeding import derived_seed, generator
 
 ONLY = np.zeros(1, np.int64)
-"""The row of the only play."""
+"""The row of the only game."""
 
 
-class Explorer(Protocol):
-    """A way of exploring, such as InformedExploration."""
+class Strategy(Protocol):
+    """Chooses exploring actions, such as InformedExploration."""
 
-    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
-        """Take in the newest frame (1, H, W, C), and whether a play begins with it."""
+    def observe(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+        """Take in the newest frame (1, H, W, C), and whether an episode begins with it."""
 
     def explore(self, rows: Rows) -> NDArray[np.int64]:
         """Return the next action (1,)."""
 
 
-class RandomExplorer:
-    """Every action alike."""
+class RandomStrategy:
+    """Random actions."""
 
     def __init__(self, actions: int, *, seed: int) -> None:
         self.actions, self._rng = actions, generator("random exploration", seed)
 
-    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+    def observe(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
         """Do nothing."""
 
     def explore(self, rows: Rows) -> NDArray[np.int64]:
-        """Return a random action for each play."""
-        return self._rng.integers(self.actions, size=len(rows))
+        """Return a random action for each row."""
+        return random_actions(self._rng, self.actions, len(rows))
 
 
-class HeldExplorer:
-    """One action throughout."""
+class ConstantStrategy:
+    """The same action throughout."""
 
     def __init__(self, action: int) -> None:
         self.action = action
 
-    def see(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
+    def observe(self, frames: Pixels, begins: NDArray[np.bool_]) -> None:
         """Do nothing."""
 
     def explore(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the action for each play."""
+        """Return the action for each row."""
         return np.full(len(rows), self.action, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
-    """How long an exploration goes on."""
+class Limits:
+    """How long an exploration run lasts."""
 
-    max_decisions: int
-    """At most until the first reward."""
-    map_decisions: int
-    """At least, following the controlled object."""
+    max_steps: int
+    """Agent steps after which a run without reward is stopped."""
+    map_steps: int
+    """Agent steps for which the controlled object is followed."""
     noops: int
-    """Decisions of action 0 at the start: a number from 0 to this, by the seed."""
+    """Largest number of agent steps of action 0 at the start; drawn by the seed."""
 
 
 @dataclass
-class Expedition:
-    """What came of an exploration."""
+class ExplorationRun:
+    """The result of exploring a game with one seed."""
 
     first_reward: int | None = None
-    """Decisions up to and with the first reward above 0; None: none came."""
-    decisions: int = 0
+    """Agent steps up to the first reward above 0; None: there was none."""
+    steps: int = 0
     positions: list[tuple[float, float] | None] = field(default_factory=list)
-    """(row, column) of the controlled object after each decision, as long as it is followed; None: not known."""
+    """(row, column) of the controlled object after each step of the map; None: not known."""
 
 
-class Wanderer:
-    """A game that is explored across the ends of its episodes."""
+class EnvLoop:
+    """Steps a game, episode after episode, and shows its frames to a strategy."""
 
-    def __init__(self, game: Game, explorer: Explorer, seed: int) -> None:
-        self.game, self.explorer, self.seed = game, explorer, seed
+    def __init__(self, game: Game, strategy: Strategy, seed: int) -> None:
+        self.game, self.strategy, self.seed = game, strategy, seed
         self._episodes = 0
         self._begin()
 
     def step(self, action: int) -> Step:
-        """Take a decision, show its frame, and begin a new episode after an end."""
+        """Take an action, show its frame, and start the next episode where one ended."""
         step = self.game.step(action)
         self._show(step.frame, begins=False)
         if step.terminated or step.truncated:
@@ -117,69 +119,73 @@ class Wanderer:
         self._episodes += 1
 
     def _show(self, frame: Pixels, *, begins: bool) -> None:
-        self.explorer.see(frame[None], np.array([begins]))
+        self.strategy.observe(frame[None], np.array([begins]))
 
 
 def explore(
     game: Game,
-    explorer: Explorer,
-    route: Route,
+    strategy: Strategy,
+    limits: Limits,
     *,
     seed: int,
-    progress: Callable[[int], None] = lambda decision: None,
-) -> Expedition:
-    """Explore a game from its start, at every decision (ε = 1)."""
-    wanderer, found = Wanderer(game, explorer, seed), Expedition()
-    for _ in range(generator("noops", seed).integers(route.noops + 1)):
-        wanderer.step(0)
-    while not _finished(found, route):
-        step = wanderer.step(int(explorer.explore(ONLY)[0]))
-        found.decisions += 1
-        if step.reward > 0 and found.first_reward is None:
-            found.first_reward = found.decisions
-        if found.decisions <= route.map_decisions:
-            found.positions.append(game.controlled_position())
-        progress(found.decisions)
-    return found
+    progress: Callable[[int], None] = lambda steps: None,
+) -> ExplorationRun:
+    """Explore a game with one seed: every action is an exploring one (ε = 1)."""
+    loop, run = EnvLoop(game, strategy, seed), ExplorationRun()
+    for _ in range(generator("noops", seed).integers(limits.noops + 1)):
+        loop.step(0)
+    while not _finished(run, limits):
+        step = loop.step(int(strategy.explore(ONLY)[0]))
+        run.steps += 1
+        if step.reward > 0 and run.first_reward is None:
+            run.first_reward = run.steps
+        if run.steps <= limits.map_steps:
+            run.positions.append(game.controlled_position())
+        progress(run.steps)
+    return run
 
 
-def _finished(found: Expedition, route: Route) -> bool:
-    waiting = found.first_reward is None and found.decisions < route.max_decisions
-    return not waiting and found.decisions >= route.map_decisions
+def _finished(run: ExplorationRun, limits: Limits) -> bool:
+    waiting = run.first_reward is None and run.steps < limits.max_steps
+    return not waiting and run.steps >= limits.map_steps
 
 
 EXPLORE_NAME, PARTS_NAME = "explore.json", "explore.jsonl"
 CURVE_POINTS = 50
-"""Of a coverage curve."""
+"""Points of a coverage curve."""
 QUICK_SHARE = 100
-"""Actions are first held for this part of the decisions allowed, and longer only if none comes to a reward."""
+"""Constant actions first get 1/100 of the steps, and all of them only if no action has a reward by then."""
 
 
-def explore_sources(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
-    """Explore a game in every way asked for, write all files, and return what explore.json holds."""
+def explore_game(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
+    """Explore a game with every strategy asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
-    predictor = None if config.run is None else as_model(config.run, load(config.run), config.device).predictor
+    predictor = (
+        None
+        if config.predictor is None
+        else as_model(config.predictor, load(config.predictor), config.device).predictor
+    )
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
-        if config.run is not None and predictor is not None:
-            refuse_other_game(str(config.run), predictor, game)
+        if config.predictor is not None and predictor is not None:
+            require_fit(str(config.predictor), predictor, game)
         for source in config.chosen_sources:
-            make_explorer(source, game, predictor, config)  # refuses early what cannot be done
+            make_strategy(source, game, predictor, config)  # refuse early
         make_folder(config.out)
         stack.enter_context(exclusive_writer(config.out))
-        ledger = ResultCache(config.out / PARTS_NAME)
-        survey = Survey(config, game, predictor, ledger, stage)
-        found = {source: survey.of(source) for source in config.chosen_sources}
-        body = _described(config, game, found)
-        if survey.constant:
-            body["sources"]["constant"] |= survey.constant
+        cache = ResultCache(config.out / PARTS_NAME)
+        experiment = Experiment(config, game, predictor, cache, stage)
+        runs = {source: experiment.runs(source) for source in config.chosen_sources}
+        body = _body(config, game, runs)
+        if experiment.constant:
+            body["sources"]["constant"] |= experiment.constant
         _write_figures(body, luminance(game.reset(0)), config)
-        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
-        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, **spent)
+        earlier = cache.earlier_seconds
+        write_results(config.out / EXPLORE_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
-def make_explorer(
+def make_strategy(
     source: SourceName,
     game: Game,
     predictor: Predictor | None,
@@ -187,72 +193,72 @@ def make_explorer(
     *,
     seed: int = 0,
     action: int = 0,
-) -> Explorer:
-    """Return a way of exploring a game; `action` is the one that the source `constant` holds."""
+) -> Strategy:
+    """Return a strategy for a game; `action` is that of the strategy `constant`."""
     kernel = config.kernel(game.env_id)
     if source == "constant":
-        return HeldExplorer(action)
+        return ConstantStrategy(action)
     if source == "random":
-        return RandomExplorer(len(game.action_meanings), seed=seed)
+        return RandomStrategy(len(game.action_meanings), seed=seed)
     if source == "informed-emulator":
-        return informed_by_emulator([game], kernel, seed=seed, look_ahead=config.look_ahead)
+        return InformedExploration.from_emulator([game], kernel, seed=seed, look_ahead=config.look_ahead)
     if predictor is None:
         raise UserError("informed-model asks a predictor: name one with --run")
-    return informed_by_model(predictor, kernel, seed=seed, look_ahead=config.look_ahead)
+    return InformedExploration.from_predictor(predictor, kernel, seed=seed, look_ahead=config.look_ahead)
 
 
-class Survey:
-    """Explores seed by seed, or finds what an earlier command has explored."""
+class Experiment:
+    """Explores seed by seed, or reads what an earlier command explored."""
 
     def __init__(
-        self, config: ExploreConfig, game: Game, predictor: Predictor | None, ledger: ResultCache, stage: Stage
+        self, config: ExploreConfig, game: Game, predictor: Predictor | None, cache: ResultCache, stage: Stage
     ) -> None:
-        self.config, self.game, self.predictor, self.ledger, self.stage = config, game, predictor, ledger, stage
+        self.config, self.game, self.predictor, self.cache, self.stage = config, game, predictor, cache, stage
         self.constant: dict[str, Any] = {}
-        """The best action to hold, and what holding each came to, once the source `constant` is explored."""
+        """The best constant action, and the results of all, once the strategy `constant` is explored."""
         self._weights = None if predictor is None else fingerprint(predictor)
-        self._route = Route(max_decisions=config.max_decisions, map_decisions=config.map_decisions, noops=config.noops)
+        self._limits = Limits(max_steps=config.max_steps, map_steps=config.map_steps, noops=config.noops)
 
-    def of(self, source: SourceName) -> list[dict[str, Any]]:
-        """Return all explorations of a source."""
+    def runs(self, source: SourceName) -> list[dict[str, Any]]:
+        """Return all exploration runs of a strategy."""
         action = self._best_action() if source == "constant" else None
-        short = replace(self._route, map_decisions=0)
-        routes = [self._route if n < self.config.map_seeds else short for n in range(self.config.seeds)]
-        return [self._expedition(source, number, route, action) for number, route in enumerate(routes)]
+        short = replace(self._limits, map_steps=0)
+        limits = [self._limits if n < self.config.map_seeds else short for n in range(self.config.seeds)]
+        return [self._run(source, number, limit, action) for number, limit in enumerate(limits)]
 
     def _best_action(self) -> int:
-        """Return the action that, held, comes to a reward first in the median, and note what all came to."""
-        most, seeds, meanings = self._route.max_decisions, self.config.seeds, self.game.action_meanings
+        """Return the constant action with the earliest first reward (median), and record the results of all."""
+        most, seeds, meanings = self._limits.max_steps, self.config.seeds, self.game.action_meanings
         for limit in (max(1, most // QUICK_SHARE), most):
-            route = replace(self._route, max_decisions=limit, map_decisions=0)
+            limits = replace(self._limits, max_steps=limit, map_steps=0)
             tried = [
-                first_rewards([self._expedition("constant", n, route, action) for n in range(seeds)], limit)
+                first_rewards([self._run("constant", n, limits, action) for n in range(seeds)], limit)
                 for action in range(len(meanings))
             ]
-            ranks = [(2 * each["never"] >= seeds, each["median"]) for each in tried]
+            ranks = [(2 * row["never"] >= seeds, row["median"]) for row in tried]
             if not min(ranks)[0]:
                 break
         best = ranks.index(min(ranks))
-        actions = [{"action": name, **each} for name, each in zip(meanings, tried, strict=True)]
+        actions = [{"action": name, **row} for name, row in zip(meanings, tried, strict=True)]
         self.constant = {"action": meanings[best], "actions_held_for": limit, "actions": actions}
         return best
 
-    def _expedition(self, source: SourceName, number: int, route: Route, action: int | None) -> dict[str, Any]:
-        seed, held = self.config.seed + number, {} if action is None else {"action": action}
-        settings = self._settings(source, route) | {"seed": seed} | held
+    def _run(self, source: SourceName, number: int, limits: Limits, action: int | None) -> dict[str, Any]:
+        seed, constant = self.config.seed + number, {} if action is None else {"action": action}
+        settings = self._settings(source, limits) | {"seed": seed} | constant
         label = source if action is None else f"constant {self.game.action_meanings[action]}"
 
         def measure() -> dict[str, Any]:
             show = self.stage(f"{label}, seed {seed}")
-            total = max(route.max_decisions, route.map_decisions)
-            explorer = make_explorer(source, self.game, self.predictor, self.config, seed=seed, **held)
-            return asdict(explore(self.game, explorer, route, seed=seed, progress=lambda d: show(d, total)))
+            total = max(limits.max_steps, limits.map_steps)
+            strategy = make_strategy(source, self.game, self.predictor, self.config, seed=seed, **constant)
+            return asdict(explore(self.game, strategy, limits, seed=seed, progress=lambda steps: show(steps, total)))
 
-        return self.ledger.part(settings, measure)
+        return self.cache.part(settings, measure)
 
-    def _settings(self, source: SourceName, route: Route) -> dict[str, Any]:
+    def _settings(self, source: SourceName, limits: Limits) -> dict[str, Any]:
         settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}
-        settings |= asdict(route)
+        settings |= asdict(limits)
         if source.startswith("informed"):
             settings |= asdict(self.config.kernel(self.game.env_id)) | {"look_ahead": self.config.look_ahead}
         if source == "informed-model":
@@ -260,39 +266,39 @@ class Survey:
         return settings
 
 
-def _described(config: ExploreConfig, game: Game, found: dict[SourceName, list[dict[str, Any]]]) -> dict[str, Any]:
+def _body(config: ExploreConfig, game: Game, runs: dict[SourceName, list[dict[str, Any]]]) -> dict[str, Any]:
     cell = config.cell or default_cell(game.frame_shape)
     body: dict[str, Any] = {
-        "what": "exploration without learning: at every decision the exploring action (ε = 1)",
+        "what": "exploration without learning: every action is an exploring one (ε = 1)",
         "game": game.env_id,
         "frame_shape": list(game.frame_shape),
         "kernel": asdict(config.kernel(game.env_id)),
         "look_ahead": config.look_ahead,
         "seeds": config.seeds,
-        "max_decisions": config.max_decisions,
-        "map_decisions": config.map_decisions,
+        "max_steps": config.max_steps,
+        "map_steps": config.map_steps,
         "map_seeds": min(config.map_seeds, config.seeds),
         "noops": config.noops,
         "cell": cell,
-        "sources": {source: first_rewards(rows, config.max_decisions) for source, rows in found.items()},
+        "sources": {source: first_rewards(rows, config.max_steps) for source, rows in runs.items()},
     }
-    for source, decisions in FIRST_REWARD.get(game.env_id, {}).items():
+    for source, steps in FIRST_REWARD.get(game.env_id, {}).items():
         if source in body["sources"]:
-            body["sources"][source]["paper"] = decisions
-    followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in found.items()}
-    known = any(place is not None for routes in followed.values() for route in routes for place in route)
-    if config.map_decisions and config.map_seeds and not known:
+            body["sources"][source]["paper"] = steps
+    followed = {source: [row["positions"] for row in rows if row["positions"]] for source, rows in runs.items()}
+    known = any(position is not None for paths in followed.values() for path in paths for position in path)
+    if config.map_steps and config.map_seeds and not known:
         body["note"] = (
-            f"{game.env_id} does not tell where its controlled object is (docs/environments.md): no maps, no coverage"
+            f"{game.env_id} does not report where its controlled object is (docs/environments.md): no maps, no coverage"
         )
     if known:
-        for source, routes in followed.items():
-            body["sources"][source] |= _coverage(routes, game, cell)
+        for source, paths in followed.items():
+            body["sources"][source] |= _coverage(paths, game, cell)
     return body
 
 
 def first_rewards(rows: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
-    """Return the decisions to the first reward; those that never came count with the most that were allowed."""
+    """Return the agent steps to the first reward; a run without reward counts with the most that were allowed."""
     values = [row["first_reward"] for row in rows]
     within = [value if value is not None and value <= most else None for value in values]
     return {
@@ -302,16 +308,16 @@ def first_rewards(rows: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
     }
 
 
-def _coverage(routes: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[str, Any]:
-    """Return visits over all routes, and distinct cells with their standard error over routes."""
-    curves = np.stack([covered(route, cell) for route in routes])  # (routes, decisions)
+def _coverage(paths: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[str, Any]:
+    """Return visits over all paths, and distinct cells with their standard error over paths."""
+    curves = np.stack([covered(path, cell) for path in paths])  # (paths, steps)
     at = np.unique(np.linspace(1, curves.shape[1], CURVE_POINTS).round().astype(np.int64))
     errors = standard_errors(curves[:, at - 1])
-    total: NDArray[np.int64] = np.sum([visits(route, game.frame_shape, cell) for route in routes], 0)
+    total: NDArray[np.int64] = np.sum([visits(path, game.frame_shape, cell) for path in paths], 0)
     return {
         "cells": curves[:, -1].tolist(),
         "coverage": {
-            "decisions": at.tolist(),
+            "steps": at.tolist(),
             "mean": curves[:, at - 1].mean(0).round(3).tolist(),
             "standard_error": None if errors is None else errors.round(3).tolist(),
         },
@@ -322,20 +328,20 @@ def _coverage(routes: Sequence[Sequence[Any]], game: Game, cell: int) -> dict[st
 def _write_figures(body: dict[str, Any], background: NDArray[np.uint8], config: ExploreConfig) -> None:
     plots = config.out / PLOTS_NAME
     write_figure(first_reward_figure(body), plots, "first-reward")
-    if any("visits" in found for found in body["sources"].values()):
+    if any("visits" in row for row in body["sources"].values()):
         write_figure(heat_figure(body, background), plots, "heat-maps")
         write_figure(coverage_figure(body), plots, "coverage")
 
 
 def explore_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what explore.json holds."""
-    rows, from_paper = [], any("paper" in found for found in body["sources"].values())
-    for source, found in body["sources"].items():
-        cells = f"{np.mean(found['cells']):.1f}" if "cells" in found else "–"
-        at_least = "≥ " if 2 * found["never"] >= body["seeds"] else ""
-        median = f"{at_least}{number(found['median'])}"
-        paper = (number(found["paper"]) if "paper" in found else "–",) if from_paper else ()
-        rows.append((source_label(source, found), median, *paper, f"{found['never']} of {body['seeds']}", cells))
-    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_decisions']:,} decisions"
-    heads = ("source", "median decisions to the first reward", *["paper"] * from_paper, "never", "cells covered")
+    rows, from_paper = [], any("paper" in result for result in body["sources"].values())
+    for source, result in body["sources"].items():
+        cells = f"{np.mean(result['cells']):.1f}" if "cells" in result else "–"
+        at_least = "≥ " if 2 * result["never"] >= body["seeds"] else ""
+        median = f"{at_least}{number(result['median'])}"
+        paper = (number(result["paper"]) if "paper" in result else "–",) if from_paper else ()
+        rows.append((source_label(source, result), median, *paper, f"{result['never']} of {body['seeds']}", cells))
+    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_steps']:,} agent steps"
+    heads = ("strategy", "median agent steps to the first reward", *["paper"] * from_paper, "never", "cells covered")
     return TextTable(title, heads, tuple(rows))

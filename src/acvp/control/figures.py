@@ -1,4 +1,4 @@
-"""Figures of predicted play and of exploration."""
+"""Figures of control, exploration and learning curves."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.play import constant_label
+from acvp.agents.references import constant_label
 from acvp.figures import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 SOURCE_COLORS = {
     "random": "#767676", "constant": "#009E73", "informed-emulator": "#0072B2", "informed-model": "#D55E00",
 }  # fmt: skip
 SOURCE_LINES = {"informed-model": (0, (3, 2))}
-"""Dashes, so that a line that lies under another can be seen; all others are whole."""
+"""Dashed, so that a line below another one stays visible; all others are solid."""
 REFERENCE_LINES = {"emulator": "--", "constant": "-.", "random": ":"}
 MANY_DECADES = 300
-"""Ratio of the ends of an axis of decisions from which on only powers of ten fit under it."""
+"""Ratio of the limits of an axis from which on only powers of ten fit under it."""
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
 """Inches of one heat map."""
 TITLE_HEIGHT = 0.5
@@ -29,26 +29,26 @@ TITLE_HEIGHT = 0.5
 
 
 def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the score against the depth of predictions: figure 5 of the paper."""
+    """Return the score against the horizon of predictions: figure 5 of the paper."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
-    depths = body["depths"]
+    horizons = body["horizons"]
     for i, (name, curve) in enumerate(body["runs"].items()):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         mean, error = _means(curve)
-        shown = [point["depth"] for point in curve]
+        shown = [point["horizon"] for point in curve]
         axes.errorbar(shown, mean, error, color=color, label=name, linewidth=1.6, marker="o", markersize=3.5)
     _draw_references(axes, body, colors)
     axes.set_title("Playing by predicted frames", color=colors["ink"], fontsize=11, loc="left")
     axes.set_xscale("log")
-    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.set_xticks(horizons, [str(horizon) for horizon in horizons])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("decisions predicted before real frames are taken in again", color=colors["ink"])
+    axes.set_xlabel("agent steps predicted between real frames", color=colors["ink"])
     axes.set_ylabel("score, higher is better", color=colors["ink"])
     style(axes, colors)
     legend_below(axes, colors)
     text = (
-        f"Mean score of agent {body['agent']} in {body['game']} over {body['plays']} plays with its standard error, "
+        f"Mean score of agent {body['agent']} in {body['game']}, {body['episodes']} episodes, with its standard error, "
         f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
         f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
         "random: random actions."
@@ -58,7 +58,7 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
 
 
 def _draw_references(axes: Axes, references: Mapping[str, Any], colors: dict[str, str]) -> None:
-    """Draw the scores that others have to beat as horizontal lines with their standard errors."""
+    """Draw the reference scores as horizontal lines with their standard errors."""
     for name, line in REFERENCE_LINES.items():
         if name in references:
             (mean,), (error,) = _means([references[name]])
@@ -68,13 +68,13 @@ def _draw_references(axes: Axes, references: Mapping[str, Any], colors: dict[str
 
 
 def _means(points: list[Mapping[str, Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return means and standard errors; 0 for the error of a single play."""
+    """Return means and standard errors; 0 for the error of a single episode."""
     errors = [point["standard_error"] or 0.0 for point in points]
     return np.array([point["mean"] for point in points], np.float64), np.array(errors, np.float64)
 
 
 def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the score of learning agents against decisions: a line for each strategy, a thin one for each seed."""
+    """Return learning curves: a line for each strategy, a thin one for each seed."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
     for i, (name, found) in enumerate(body["strategies"].items()):
@@ -89,14 +89,14 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     references = body.get("references", {})
     _draw_references(axes, references, colors)
     axes.set_title("Learning curves", color=colors["ink"], fontsize=11, loc="left")
-    axes.set_xlabel("decisions of all games together", color=colors["ink"])
+    axes.set_xlabel("agent steps of all games", color=colors["ink"])
     axes.set_ylabel("score, higher is better", color=colors["ink"])
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     style(axes, colors)
     legend_below(axes, colors)
-    plays = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
+    episodes = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
     text = (
-        f"DQN in {body['game']}, by how it explores. Thin: one seed, the mean of {plays} plays at each point; thick: "
+        f"DQN in {body['game']}, by exploration strategy. Thin: a seed, mean of {episodes} episodes a point; thick: "
         "mean over seeds with its standard error."
     )
     if references:
@@ -106,15 +106,15 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
 
 
 def source_label(source: str, found: Mapping[str, Any]) -> str:
-    """Return what a source of exploring actions is called; of the constant one with its action."""
+    """Return the label of an exploration strategy; of the constant one with its action."""
     return constant_label(found) if source == "constant" else source
 
 
 def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the decisions to the first reward, a dot for each seed and a bar at the median."""
+    """Return the agent steps to the first reward, a dot for each seed and a bar at the median."""
     figure = Figure(figsize=(SIZE[0], 1.6 + 0.5 * len(body["sources"])), facecolor=colors["paper"])
     axes = figure.add_subplot()
-    most = body["max_decisions"]
+    most = body["max_steps"]
     for row, (source, found) in enumerate(body["sources"].items()):
         values = [most if value is None else value for value in found["first_reward"]]
         never = [value is None for value in found["first_reward"]]
@@ -124,7 +124,7 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
         axes.vlines(found["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
         median = f"{'≥ ' if found['median'] >= most else ''}{found['median']:,.0f}"
         axes.text(found["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
-    axes.set_title("Decisions to the first reward", color=colors["ink"], fontsize=11, loc="left")
+    axes.set_title("Agent steps to the first reward", color=colors["ink"], fontsize=11, loc="left")
     axes.set_yticks(range(len(body["sources"])), [source_label(*each) for each in body["sources"].items()])
     axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
@@ -136,7 +136,7 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
     axes.xaxis.set_minor_locator(NullLocator())
     style(axes, colors)
     text = (
-        f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} decisions. "
+        f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} agent steps. "
         f"{_kernel(body)}"
     )
     caption(figure, text, colors)
@@ -155,7 +155,7 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
             f"{source_label(source, each)}\n{np.mean(each['cells']):.0f} cells", color=colors["ink"], fontsize=10
         )
     text = (
-        f"Where the controlled object of {body['game']} was over {body['map_decisions']:,} decisions, "
+        f"Where the controlled object of {body['game']} was over {body['map_steps']:,} agent steps, "
         f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colors by the logarithm of "
         f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
     )
@@ -180,14 +180,14 @@ def _heat(axes: Axes, visits: NDArray[np.int64], background: NDArray[np.uint8], 
 
 
 def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
-    """Return the distinct cells that the controlled object has been in, against decisions."""
+    """Return the distinct cells that the controlled object has visited, against agent steps."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
     for source, found in body["sources"].items():
         if "coverage" not in found:
             continue
         curve = found["coverage"]
-        at, mean = np.array(curve["decisions"]), np.array(curve["mean"], np.float64)
+        at, mean = np.array(curve["steps"]), np.array(curve["mean"], np.float64)
         line = SOURCE_LINES.get(source, "-")
         axes.plot(
             at, mean, color=SOURCE_COLORS[source], label=source_label(source, found), linewidth=1.6, linestyle=line
@@ -196,7 +196,7 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
             error = np.array(curve["standard_error"], np.float64)
             axes.fill_between(at, mean - error, mean + error, color=SOURCE_COLORS[source], alpha=0.18, linewidth=0)
     axes.set_title("Coverage", color=colors["ink"], fontsize=11, loc="left")
-    axes.set_xlabel("decisions", color=colors["ink"])
+    axes.set_xlabel("agent steps", color=colors["ink"])
     axes.set_ylabel("distinct cells", color=colors["ink"])
     axes.set_ylim(bottom=0)
     style(axes, colors)
@@ -211,7 +211,7 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
 
 def _kernel(body: Mapping[str, Any]) -> str:
     kernel = body["kernel"]
-    ahead = "" if body["look_ahead"] == 1 else f", each action held for {body['look_ahead']} decisions"
+    ahead = "" if body["look_ahead"] == 1 else f", each action held for {body['look_ahead']} agent steps"
     return (
         f"Informed: least visited of the last {kernel['memory']} frames, δ = {kernel['delta']}, "
         f"σ = {kernel['sigma']:g}{ahead}."

@@ -1,8 +1,6 @@
-"""Trajectory memory and visit frequency: equation 7.
+"""How often a frame was visited (equation 7), and where the controlled object was: cells of a grid over the frame.
 
 Shapes: A candidates, d remembered frames, h height, w width, N = h·w pixels.
-
-Where the controlled object was: visits and distinct cells of a grid over the frame.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelConfig:
-    """How often is a frame visited? The defaults are the paper's for most games."""
+    """Settings of the kernel; the defaults are the paper's for most games."""
 
     memory: int = 20
-    """Frames d that are remembered."""
+    """Number of remembered frames d."""
     delta: int = 50
     """Threshold δ: squared differences of pixel values (0..255) up to this count as none."""
     sigma: float = 100.0
-    """Bandwidth σ, in pixels that differ."""
+    """Bandwidth σ, in differing pixels."""
 
     def __post_init__(self) -> None:
         if self.memory < 1:
@@ -109,7 +107,7 @@ def least_visited(visits: Floats, rng: np.random.Generator) -> int:
 Position = Sequence[float] | None
 """(row, column) in pixels; None while it is not known."""
 CELLS = 40
-"""Cells along the frame's longer side, where nothing else is asked for."""
+"""Default number of cells along the frame's longer side."""
 
 
 def default_cell(frame_shape: tuple[int, int, int]) -> int:
@@ -129,7 +127,7 @@ def visits(positions: Sequence[Position], frame_shape: tuple[int, int, int], cel
 
 
 def covered(positions: Sequence[Position], cell: int) -> NDArray[np.int64]:
-    """Return the number of distinct cells visited after each decision, (decisions,)."""
+    """Return the number of distinct cells visited after each agent step, (steps,)."""
     seen: set[tuple[int, int]] = set()
     counts = []
     for place in _cells(positions, cell):

@@ -1,6 +1,4 @@
-"""What `acvp agent train` takes from predictors: informed exploration, and imagined games to learn in.
-
-Imagined games for Stable-Baselines3 and for acvp's DQN: what an agent sees, all games in one batch.
+"""What `acvp agent train` uses predictors for: informed exploration, and imagined games to learn in.
 
 Shapes: E games.
 """
@@ -15,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.observations import Gray, Pixels, agent_view, refuse_other_game
-from acvp.agents.vec_env import GameVecEnv, Moment, PlayVecEnv
-from acvp.control.imagined_env import MAX_STEPS, ImaginedPlays
-from acvp.control.informed import InformedExploration, informed_by_emulator, informed_by_model
+from acvp.agents.observations import Gray, Pixels, agent_view
+from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
+from acvp.control.imagined_env import HORIZON, ImaginedEpisodes
+from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
@@ -26,96 +24,96 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.config import Device
 from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint
+from acvp.models import Predictor, fingerprint, require_fit
 from acvp.seeding import generator
 
 NO_LIVES = -1
 
 
-class ImaginedVecEnv(PlayVecEnv):
-    """Games that are played in a predictor, in place of the real ones: observations (E, 4, 84, 84)."""
+class ImaginedVecEnv(AgentVecEnv):
+    """Imagined games in one batch, for Stable-Baselines3 and acvp's DQN: observations (E, 4, 84, 84)."""
 
     can_save = False
 
     def __init__(
         self,
         predictor: Predictor | str | Path,
-        store: EpisodeStore | str | Path,
+        data: EpisodeStore | str | Path,
         *,
         games: int,
         seed: int,
-        max_steps: int = MAX_STEPS,
+        horizon: int = HORIZON,
         device: Device = "auto",
     ) -> None:
-        """Take what `acvp/Imagined-v0` takes; where plays begin follows from the seed and the plays before."""
-        self._imagined = ImaginedPlays(
-            predictor, store, plays=games, observation="frame", max_steps=max_steps, device=device
+        """Take the options of `acvp/Imagined-v0`; starts follow from the seed and the number of earlier episodes."""
+        self._imagined = ImaginedEpisodes(
+            predictor, data, episodes=games, observation="frame", horizon=horizon, device=device
         )
         self._seed = seed
         info = self._imagined.imagination.store.info
         super().__init__(games, info.env_id, info.action_meanings)
 
     def close(self) -> None:
-        """Do nothing: a predictor goes with its last reference."""
+        """Do nothing: there is no emulator to close."""
 
     def _begin_all(self) -> list[tuple[Gray, int]]:
         self._imagined.begin(np.arange(self.num_envs), self._rng())
         return [(frame, NO_LIVES) for frame in self._seen()]
 
-    def _advance(self, actions: NDArray[np.int64]) -> list[Moment]:
-        rewards, ends, cut_off = self._imagined.step(np.asarray(actions, np.int64))
-        last, over = self._seen(), ends | cut_off
-        self._imagined.begin(np.flatnonzero(over), self._rng())
+    def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
+        rewards, terminated, truncated = self._imagined.step(np.asarray(actions, np.int64))
+        last, ended = self._seen(), terminated | truncated
+        self._imagined.begin(np.flatnonzero(ended), self._rng())
         first = self._seen()
         return [
-            Moment(
-                last[game], float(rewards[game]), bool(ends[game]), bool(cut_off[game]), NO_LIVES,
-                first[game] if over[game] else None,
+            StepResult(
+                last[game], float(rewards[game]), bool(terminated[game]), bool(truncated[game]), NO_LIVES,
+                first[game] if ended[game] else None,
             )
             for game in range(self.num_envs)
         ]  # fmt: skip
 
     def _rng(self) -> np.random.Generator:
-        """Return what draws the next places to begin from."""
-        return generator("imagined games", self._seed, sum(play.number + 1 for play in self.plays))
+        """Return the generator that draws the next window starts."""
+        return generator("imagined games", self._seed, sum(episode.number + 1 for episode in self.episodes))
 
     def _seen(self) -> Pixels:
-        """Return the newest frames as an agent sees them, (E, 84, 84), the caller's to keep."""
+        """Return a copy of the newest frames as an agent sees them, (E, 84, 84)."""
         return agent_view(self._imagined.frames).copy()
 
 
-MakeInformed = Callable[[PlayVecEnv], InformedExploration]
+MakeInformed = Callable[[AgentVecEnv], InformedExploration]
 
 
 def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | None:
-    """Return what makes the strategy once the games are there, None: it is not informed."""
+    """Return a function that makes the strategy for given games; None: exploration is not informed."""
     if config.predictor is not None:
         return _by_model(config, load)
     return _by_emulator(config) if config.exploration == "informed-emulator" else None
 
 
 def weights_asked(config: AgentTrainConfig, load: Load) -> str | None:
-    """Return the fingerprint of the predictor that a run asks, to explore or to learn in; None: it asks none."""
+    """Return the fingerprint of the predictor that a run explores by or learns in; None: it uses none."""
     asked = config.predictor or config.imagined
     return None if asked is None else fingerprint(load(asked))
 
 
 def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     assert config.predictor is not None
-    subject = as_model(config.predictor, load(config.predictor), config.device)
+    model = as_model(config.predictor, load(config.predictor), config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
-        refuse_other_game(str(config.predictor), subject.predictor, game)
-    in_color = subject.view.name != GRAY_84.name
+        require_fit(str(config.predictor), model.predictor, game)
+    in_color = model.view.name != GRAY_84.name
     if in_color and config.emulator == "ale":
         raise UserError(
-            f"{config.predictor} looks at frames in {subject.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
+            f"{config.predictor} sees frames in {model.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
             "--emulator own"
         )
 
-    def make(env: PlayVecEnv) -> InformedExploration:
+    def make(env: AgentVecEnv) -> InformedExploration:
         screens = (lambda: env.screens) if in_color and isinstance(env, GameVecEnv) else None
-        return informed_by_model(
-            subject.predictor,
+        return InformedExploration.from_predictor(
+            model.predictor,
             _kernel(config, env),
             seed=config.seed,
             look_ahead=_look_ahead(config),
@@ -125,8 +123,8 @@ def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
     return make
 
 
-def _kernel(config: AgentTrainConfig, env: PlayVecEnv) -> KernelConfig:
-    """Return the paper's kernel for the game, with the threshold that is asked for."""
+def _kernel(config: AgentTrainConfig, env: AgentVecEnv) -> KernelConfig:
+    """Return the paper's kernel for the game, with the threshold of the config."""
     kernel = paper_kernel(env.env_id)
     return kernel if config.delta is None else replace(kernel, delta=config.delta)
 
@@ -136,20 +134,20 @@ def _look_ahead(config: AgentTrainConfig) -> int:
 
 
 def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
-    def make(env: PlayVecEnv) -> InformedExploration:
+    def make(env: AgentVecEnv) -> InformedExploration:
         assert isinstance(env, GameVecEnv), "the config refuses informed-emulator with ALE's vector env"
         kernel, look_ahead = _kernel(config, env), _look_ahead(config)
-        return informed_by_emulator(env.games, kernel, seed=config.seed, look_ahead=look_ahead)
+        return InformedExploration.from_emulator(env.games, kernel, seed=config.seed, look_ahead=look_ahead)
 
     return make
 
 
 def imagined_games(config: AgentTrainConfig, load: Load) -> Callable[[int], ImaginedVecEnv] | None:
-    """Return what makes imagined games; None: the real ones are asked for."""
-    predictor, store = config.imagined, config.store
+    """Return a function that makes imagined games; None: the agent learns in real ones."""
+    predictor, store = config.imagined, config.data
     if predictor is None or store is None:
         return None
-    max_steps = config.max_steps or MAX_STEPS
+    horizon = config.max_steps or HORIZON
     return lambda games: ImaginedVecEnv(
-        load(predictor), store, games=games, seed=config.seed, max_steps=max_steps, device=config.device
+        load(predictor), store, games=games, seed=config.seed, horizon=horizon, device=config.device
     )

@@ -1,4 +1,9 @@
-"""`acvp control` from paths to files: control.json and plots/; points already measured are kept in control.jsonl."""
+"""`acvp control`: an agent plays by predicted frames; the emulator executes its actions and gives the score (figure 5).
+
+Writes control.json and plots/; points already measured are in control.jsonl.
+
+Shapes: R running episodes, H height, W width.
+"""
 
 from __future__ import annotations
 
@@ -6,130 +11,221 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from acvp.agents.observations import AGENT_SIZE, refuse_other_game
-from acvp.agents.play import HeldAction, averaged, best_constant, constant_label, limited, with_error
+from acvp.agents.agent import AgentAbout, check_actions
+from acvp.agents.network import STACK
+from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view, predictor_view
+from acvp.agents.play import (
+    CONTROL_STREAMS,
+    Actions,
+    ConstantAction,
+    NoObservations,
+    ObservationSource,
+    Player,
+    RealObservations,
+    format_mean,
+    mean_and_error,
+    play_episodes,
+)
+from acvp.agents.references import best_constant, constant_label, limit_steps
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure
-from acvp.control.predicted_play import (
-    NoSight,
-    Player,
-    PlayingAgent,
-    Plays,
-    PredictedSight,
-    Sight,
-    TrueSight,
-    play,
-    refuse_other_actions,
-)
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, LoadedModel, as_model
-from acvp.models import fingerprint
+from acvp.models import Predictor, State, fingerprint, require_fit
+from acvp.models.rollout import select_rows
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
 SEVERAL = Path("evaluation")
 
+
+class PlayingAgent(Player, Protocol):
+    """An agent that was trained."""
+
+    @property
+    def about(self) -> AgentAbout: ...
+    def values(self, frames: Pixels) -> NDArray[np.float32]:
+        """Return the value (B, A) of each action."""
+
+
 LoadAgent = Callable[[str], PlayingAgent]
+
+
+@dataclass
+class _Batch:
+    """Episodes that began together."""
+
+    slots: Rows
+    real: Pixels
+    """(R, context, H, W, C): the last real frames."""
+    known: int = 1
+    """Real frames seen so far."""
+    state: State | None = None
+    predicted: int = 0
+    """Predictions since the last resync with real frames."""
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget all episodes but some."""
+        if not kept.all():
+            rows = np.flatnonzero(kept)
+            self.slots, self.real = self.slots[rows], self.real[rows]
+            self.state = None if self.state is None else select_rows(self.state, rows)
+
+
+class PredictedObservations:
+    """Predicted frames only, resynced with real ones every `horizon` agent steps (figure 5).
+
+    A predictor needs `context` real frames before its first prediction; until then the agent sees real ones.
+    """
+
+    def __init__(self, predictor: Predictor, horizon: int) -> None:
+        self.predictor, self.horizon = predictor, horizon
+        self._batches: list[_Batch] = []
+
+    def begin(self, slots: Rows, games: Sequence[Game], frames: Sequence[Pixels]) -> Pixels:
+        """Return the first frames: there is nothing to predict them from."""
+        first = np.stack(frames)
+        real = predictor_view(self.predictor, first)
+        history = FrameStack(len(real), self.predictor.context, real.shape[1:])
+        history.begin(real[:, None])
+        for batch in self._batches:
+            batch.keep(~np.isin(batch.slots, slots))
+        self._batches.append(_Batch(slots, history.frames))
+        return agent_view(first)
+
+    @torch.inference_mode()
+    def step(self, slots: Rows, games: Sequence[Game], actions: Actions, frames: Sequence[Pixels]) -> Pixels:
+        """Return what the predictor expects of the actions; the real frames are for the next resync."""
+        seen = np.empty((len(slots), *AGENT_SIZE), np.uint8)
+        for batch in self._batches:
+            batch.keep(np.isin(batch.slots, slots))
+        self._batches = [batch for batch in self._batches if len(batch.slots)]
+        places = {slot: place for place, slot in enumerate(slots.tolist())}
+        for batch in self._batches:
+            rows = np.array([places[slot] for slot in batch.slots.tolist()])
+            seen[rows] = self._step(batch, actions[rows], np.stack([frames[row] for row in rows]))
+        return seen
+
+    def _step(self, batch: _Batch, actions: Actions, frames: Pixels) -> Pixels:
+        enough = batch.known >= self.predictor.context
+        seen = self._predict(batch, actions) if enough else agent_view(frames)
+        newest = predictor_view(self.predictor, frames)[:, None]
+        batch.real = np.concatenate((batch.real[:, 1:], newest), axis=1)
+        batch.known += 1
+        return seen
+
+    def _predict(self, batch: _Batch, actions: Actions) -> Pixels:
+        predictor, normalizer = self.predictor, self.predictor.normalizer
+        device = normalizer.mean.device
+        if batch.state is None or batch.predicted == self.horizon:
+            real = torch.from_numpy(batch.real).to(device)
+            batch.state, batch.predicted = predictor.observe(normalizer.to_float(real)), 0
+        frame, batch.state = predictor.predict(batch.state, torch.from_numpy(actions).to(device))
+        batch.predicted += 1
+        return agent_view(normalizer.to_uint8(frame).numpy(force=True))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Plays that are measured together."""
+    """Episodes that are measured together."""
 
     label: str
     player: Player
     epsilon: float
-    make_sight: Callable[[], Sight]
+    make_source: Callable[[], ObservationSource]
     identity: dict[str, Any]
-    """What decides the scores, besides what all points share."""
+    """What the scores depend on, besides what all points share."""
 
 
 def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage: Stage) -> dict[str, Any]:
-    """Let the agent play by the frames of each run, write all files, and return what control.json holds."""
+    """Let the agent play by the predictions of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
-    subjects = [as_model(path, load(path), config.device) for path in config.runs]
+    subjects = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
             stack.enter_context(
                 make_game(agent.about.env_id, max_steps=config.max_steps, import_module=config.import_module)
             )
-            for _ in range(config.plays)
+            for _ in range(config.episodes)
         ]
         _check(config, agent, subjects, games[0])
         make_folder(out)
         stack.enter_context(exclusive_writer(out))
-        ledger = ResultCache(out / PARTS_NAME)
-        measurements = Measurements(config, agent, games, ledger, stage)
+        cache = ResultCache(out / PARTS_NAME)
+        measurements = Measurements(config, agent, games, cache, stage)
         body = _measure(config, agent, subjects, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
-        spent = {"started": started, "earlier_seconds": ledger.earlier_seconds}
-        write_results(out / CONTROL_NAME, body, seed=config.seed, **spent)
+        earlier = cache.earlier_seconds
+        write_results(out / CONTROL_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
     return body
 
 
 def control_out(config: ControlConfig) -> Path:
-    """Return where results go; a predictor of the package has no folder of its own for them."""
+    """Return the output folder; a predictor of the package has none for results."""
     if config.out is not None:
         return config.out
-    return default_out(config.runs) if config.runs[0].is_dir() else SEVERAL
+    return default_out(config.predictors) if config.predictors[0].is_dir() else SEVERAL
 
 
 def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
-    refuse_other_actions(config.agent, agent.about, game)
+    check_actions(agent.about, game.action_meanings, game.env_id)
     for subject in subjects:
-        refuse_other_game(subject.name, subject.predictor, game)
+        require_fit(subject.name, subject.predictor, game)
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
 
 
 class Measurements:
-    """Measures points, or finds what an earlier command has measured."""
+    """Measures points, or reads what an earlier command measured."""
 
     def __init__(
-        self, config: ControlConfig, agent: PlayingAgent, games: Sequence[Game], ledger: ResultCache, stage: Stage
+        self, config: ControlConfig, agent: PlayingAgent, games: Sequence[Game], cache: ResultCache, stage: Stage
     ) -> None:
-        self.config, self.games, self.ledger, self.stage = config, games, ledger, stage
+        self.config, self.games, self.cache, self.stage = config, games, cache, stage
         self._shared = {
             "game": games[0].env_id,
             "settings": games[0].settings,
             "agent": agent_fingerprint(agent),
-            "plays": config.plays,
+            "episodes": config.episodes,
             "seed": config.seed,
-            "random_numbers": "of each play",
+            "random_numbers": "of each episode",
         }
         self._longest = games[0].limit or 0
 
-    def depths(self, weights: str) -> list[int]:
-        """Return the depths to show of a predictor: those asked for, and those that earlier commands have measured."""
-        before = self.ledger.values("depth", self._shared | {"epsilon": self.config.epsilon, "sight": weights})
-        return sorted({*self.config.depths, *before})
+    def horizons(self, weights: str) -> list[int]:
+        """Return the horizons to show of a predictor: those asked for, and those that earlier commands measured."""
+        before = self.cache.values("horizon", self._shared | {"epsilon": self.config.epsilon, "observations": weights})
+        return sorted({*self.config.horizons, *before})
 
-    def of(self, point: Point) -> Plays:
-        """Return the plays of a point."""
+    def of(self, point: Point) -> dict[str, Any]:
+        """Return scores and steps of the episodes of a point, with mean and standard error."""
         settings = self._shared | {"epsilon": point.epsilon} | point.identity
 
         def measure() -> dict[str, Any]:
             show, longest = self.stage(point.label), self._longest
-            options: dict[str, Any] = {"epsilon": point.epsilon, "seed": self.config.seed}
-            sight = point.make_sight()
-            return asdict(play(self.games, point.player, sight, progress=lambda d: show(d, longest), **options))
+            played = play_episodes(
+                point.player, self.games, point.make_source(), episodes=len(self.games), epsilon=point.epsilon,
+                seed=self.config.seed, streams=CONTROL_STREAMS, progress=lambda _, steps: show(steps, longest),
+            )  # fmt: skip
+            return {"scores": played.scores, "steps": played.steps}
 
-        known = self.ledger.part(settings, measure)
-        plays = Plays(tuple(known["scores"]), tuple(known["decisions"]))
-        self._longest = max(plays.decisions)
-        return plays
+        measured = self.cache.part(settings, measure)
+        self._longest = max(measured["steps"])
+        return mean_and_error(measured["scores"]) | measured
 
 
 def _measure(
@@ -137,81 +233,81 @@ def _measure(
 ) -> dict[str, Any]:
     game = measurements.games[0]
     emulator = Point(
-        label="emulator", player=agent, epsilon=config.epsilon, make_sight=TrueSight, identity={"sight": "emulator"}
+        label="emulator",
+        player=agent,
+        epsilon=config.epsilon,
+        make_source=RealObservations,
+        identity={"observations": "emulator"},
     )
     random = Point(
-        label="random", player=HeldAction(0, len(game.action_meanings)), epsilon=1.0, make_sight=NoSight,
-        identity={"sight": "random", "agent": None},
+        label="random", player=ConstantAction(0, len(game.action_meanings)), epsilon=1.0, make_source=NoObservations,
+        identity={"observations": "random", "agent": None},
     )  # fmt: skip
-    references = {point.label: _described(measurements.of(point)) for point in (emulator, random)}
+    references = {point.label: measurements.of(point) for point in (emulator, random)}
     references["constant"] = _constant(config, measurements)
     runs = {subject.name: _curve(config, agent, subject, measurements) for subject in subjects}
     return {
-        "what": "score of an agent that sees predicted frames only, grounded in real ones every n decisions (depth)",
+        "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (horizon)",
         "game": game.env_id,
         "agent": config.agent,
-        "plays": config.plays,
+        "episodes": config.episodes,
         "epsilon": config.epsilon,
         "max_steps": config.max_steps,
-        "depths": sorted({point["depth"] for curve in runs.values() for point in curve}),
+        "horizons": sorted({point["horizon"] for curve in runs.values() for point in curve}),
         **references,
         "runs": runs,
     }
 
 
 def _constant(config: ControlConfig, measurements: Measurements) -> dict[str, Any]:
-    """Return the best action to hold throughout, with the random numbers of the agent's plays."""
+    """Return the best constant action, with the random numbers of the agent's episodes."""
     meanings = measurements.games[0].action_meanings
     points = [
         Point(
-            label=f"constant {name}", player=HeldAction(action, len(meanings)), epsilon=config.epsilon,
-            make_sight=NoSight, identity={"sight": "constant", "action": action, "agent": None},
+            label=f"constant {name}", player=ConstantAction(action, len(meanings)), epsilon=config.epsilon,
+            make_source=NoObservations, identity={"observations": "constant", "action": action, "agent": None},
         )
         for action, name in enumerate(meanings)
     ]  # fmt: skip
-    with limited(measurements.games):
-        return best_constant(meanings, [measurements.of(point).scores for point in points])
+    with limit_steps(measurements.games):
+        return best_constant(meanings, [measurements.of(point)["scores"] for point in points])
 
 
 def _curve(
     config: ControlConfig, agent: PlayingAgent, subject: LoadedModel, measurements: Measurements
 ) -> list[dict[str, Any]]:
-    """Return the scores of a run for each depth."""
+    """Return the scores of a run for each horizon."""
     weights = fingerprint(subject.predictor)
     curve = []
-    for depth in measurements.depths(weights):
+    for horizon in measurements.horizons(weights):
 
-        def sight(depth: int = depth) -> Sight:
-            return PredictedSight(subject.predictor, depth)
+        def source(horizon: int = horizon) -> ObservationSource:
+            return PredictedObservations(subject.predictor, horizon)
 
         point = Point(
-            label=f"{subject.name}, n = {depth}", player=agent, epsilon=config.epsilon, make_sight=sight,
-            identity={"sight": weights, "depth": depth},
+            label=f"{subject.name}, n = {horizon}", player=agent, epsilon=config.epsilon, make_source=source,
+            identity={"observations": weights, "horizon": horizon},
         )  # fmt: skip
-        curve.append({"depth": depth} | _described(measurements.of(point)))
+        curve.append({"horizon": horizon} | measurements.of(point))
     return curve
 
 
-def _described(plays: Plays) -> dict[str, Any]:
-    return averaged(plays.scores) | asdict(plays)
-
-
 def agent_fingerprint(agent: PlayingAgent) -> str:
-    """Return a hash of how an agent values some fixed pictures."""
-    pictures = np.random.default_rng(0).integers(256, size=(2, agent.stack, *AGENT_SIZE)).astype(np.uint8)
-    return hashlib.sha256(np.asarray(agent.values(pictures), np.float32).tobytes()).hexdigest()[:16]
+    """Return a hash of an agent's values for some fixed frames."""
+    frames = np.random.default_rng(0).integers(256, size=(2, STACK, *AGENT_SIZE)).astype(np.uint8)
+    return hashlib.sha256(np.asarray(agent.values(frames), np.float32).tobytes()).hexdigest()[:16]
 
 
 def control_table(body: dict[str, Any]) -> TextTable:
     """Return the table of what control.json holds."""
     labels = {"emulator": "emulator", "constant": constant_label(body["constant"]), "random": "random"}
     references = ", ".join(f"{label} {scored(body[name])}" for name, label in labels.items())
-    curves = [{point["depth"]: scored(point) for point in curve} for curve in body["runs"].values()]
-    rows = [(str(depth), *(curve.get(depth, "–") for curve in curves)) for depth in body["depths"]]
-    title = f"Score in {body['game']}, {body['plays']} plays: {references}; by predicted frames:"
-    return TextTable(title, ("grounded every n", *body["runs"]), tuple(rows))
+    curves = [{point["horizon"]: scored(point) for point in curve} for curve in body["runs"].values()]
+    rows = [(str(horizon), *(curve.get(horizon, "–") for curve in curves)) for horizon in body["horizons"]]
+    title = f"Score in {body['game']}, {body['episodes']} episodes: {references}; by predicted frames:"
+    return TextTable(title, ("resync every n", *body["runs"]), tuple(rows))
 
 
 def scored(point: dict[str, Any]) -> str:
     """Return a mean with its standard error."""
-    return with_error(point["mean"], point["standard_error"], number)
+    return format_mean(point["mean"], point["standard_error"], number)

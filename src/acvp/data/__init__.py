@@ -1,1 +1,1 @@
-"""Episodes and windows: recorded game-play that is lossless, small, fast to read and hard to corrupt."""
+"""Datasets of recorded episodes, lossless and checksummed, and windows of them."""

@@ -1,11 +1,10 @@
-"""Plays a game into a store: resumable, the same for the same seed whatever the number of workers.
+"""Records a game into a dataset: resumable, and the same for the same seed with any number of workers.
 
 Episode e is a pure function of (seed, e). A collection is finished when episodes 0 … k together have the frames asked
-for; episodes beyond k that other workers had begun are dropped, so that the store does not depend on who was faster.
+for. Episodes beyond k that other workers had begun are dropped, so the dataset does not depend on their speed.
 
-Plays episodes in this process or in several; what comes back is the episode, finished and compressed.
-
-Workers only play: the parent alone writes. A worker whose parent is gone ends at once, in the middle of an episode too.
+Workers only play and compress episodes; the parent alone writes. A worker whose parent is gone exits at once, even in
+the middle of an episode.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import numpy as np
 from tyro.conf import arg
 
 from acvp.data.episode import Episode, parse, serialize
-from acvp.data.policies import LoadPolicy, Player, Policy, load_policy
+from acvp.data.policies import LoadPolicy, Player, Policy, load_policy, random_actions
 from acvp.data.recording import MAX_ACTIONS, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.writer import StoreWriter, open_writer
@@ -45,7 +44,7 @@ MakePlayer = Callable[[Any], PlayEpisode]
 
 
 class LocalWorker:
-    """Plays in this process: `submit` plays the episode, `collect` hands it over."""
+    """Plays in this process: `submit` plays an episode, `collect` returns it."""
 
     def __init__(self, play: PlayEpisode) -> None:
         self._play = play
@@ -74,12 +73,12 @@ class _Process:
 
 
 class WorkerProcesses:
-    """Plays in `count` processes; episodes come back in the order in which they end."""
+    """Plays in `count` processes; `collect` returns episodes in the order in which they finish."""
 
     def __init__(self, make_player: MakePlayer, config: Any, count: int) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would share the emulator's and the lock's state
         self._workers: list[_Process] = []
-        with _unheard_ctrl_c():
+        with _ctrl_c_blocked():
             for _ in range(count):
                 here, there = context.Pipe()
                 process = context.Process(target=_work, args=(there, make_player, config), daemon=True)
@@ -100,7 +99,7 @@ class WorkerProcesses:
         worker.busy = True
 
     def collect(self) -> list[Episode]:
-        """Wait until an episode has ended; all that have."""
+        """Wait until an episode has finished, and return all that have."""
         ready = wait([worker.pipe for worker in self._workers if worker.busy])
         return [self._receive(worker) for worker in self._workers if worker.pipe in ready]
 
@@ -127,14 +126,14 @@ class WorkerProcesses:
 def _died(worker: _Process) -> UserError:
     worker.process.join()
     return UserError(
-        f"a worker process died (exit code {worker.process.exitcode}); run again to go on. In a "
-        'script of your own, call collect below `if __name__ == "__main__":`, for workers import the script'
+        f"a worker process died (exit code {worker.process.exitcode}); run again to continue. In a "
+        'script of your own, call collect below `if __name__ == "__main__":`, because workers import the script'
     )
 
 
 @contextmanager
-def _unheard_ctrl_c() -> Iterator[None]:
-    """Processes begun in here never hear ctrl-C, not even while they start up; this one hears it at the end."""
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Processes started in here ignore ctrl-C, even while they start; this one handles it afterward."""
     if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover - Windows
         yield
         return
@@ -147,8 +146,8 @@ def _unheard_ctrl_c() -> Iterator[None]:
 
 
 def _work(pipe: Connection, make_player: MakePlayer, config: Any) -> None:
-    """A worker's life: a number in, an episode out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle, where masks do not exist too
+    """Run a worker: receive numbers, send episodes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles ctrl-C, also where masks do not exist
     threading.Thread(target=_end_with_parent, daemon=True).start()
     play: PlayEpisode | None = None
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -167,7 +166,7 @@ def _work(pipe: Connection, make_player: MakePlayer, config: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent is gone, however it ended, then end this process, whatever it is doing."""
+    """Wait until the parent is gone, then exit this process, whatever it is doing."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -175,41 +174,41 @@ def _end_with_parent() -> None:
 
 
 Progress = Callable[[int, int], None]
-"""Called with (frames, bytes) of the store so far."""
+"""Called with (frames, bytes) of the dataset so far."""
 
-MAX_DECISIONS = 27_000
-"""Limit of games that have none: Atari's own, half an hour of play at four frames a decision."""
+MAX_STEPS = 27_000
+"""Limit of games that have none: that of Atari, half an hour at four frames per agent step."""
 
 GOAL_NAME = ".collecting"
-"""Holds the number of frames asked for while a collection is not finished, so that a later one knows of surplus."""
+"""Holds the number of frames asked for while a collection is unfinished, so that a later one drops the surplus."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectConfig:
-    """Record game-play into a store; the same command again goes on after a stop, with more --frames it extends."""
+    """Record a game into a dataset. If interrupted, run it again to resume; with more --frames it adds episodes."""
 
     env_id: str
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
-    """Folder of the store."""
+    """Folder of the dataset."""
     policy: str = "sticky-random"
-    """Who plays: random, sticky-random, agent:NAME (see acvp agent evaluate), or module:function of your own."""
+    """Policy: random, sticky-random, agent:NAME (see acvp agent evaluate), or module:function of your own."""
     epsilon: float = 0.3
-    """Probability of a random action instead of the policy's, at each decision."""
+    """Probability of a random action instead of the policy's, at each agent step."""
     frames: int = 20_000
-    """Frames to record; the last episode is always played to its end, so there will be a few more."""
+    """Frames to record; the last episode is recorded to its end, so there will be a few more."""
     workers: int = 1
-    """Processes that play at the same time; the store does not depend on it."""
+    """Number of processes; the dataset does not depend on it."""
     seed: int = 1
-    """Same seed, same store."""
+    """Random seed; the same seed gives the same dataset."""
     sticky: float = 0.0
-    """Probability of repeating the action before, at each emulator frame; then not all recorded actions are played."""
+    """Probability of repeating the previous action, at each emulator frame; recorded are the actions chosen."""
     frame_skip: int | None = None
-    """Emulator frames per decision; None: 4 for Atari, 1 elsewhere."""
+    """Emulator frames per agent step; None: 4 for Atari, 1 for other games."""
     max_steps: int | None = None
-    """Decisions after which an episode is cut off; None: the game's own limit, and 27,000 where it has none."""
+    """Agent steps after which an episode is truncated; None: the game's own limit, or 27,000 if it has none."""
     import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, for the ids that it registers with Gymnasium."""
+    """Module to import first, which registers the game with Gymnasium."""
 
     def __post_init__(self) -> None:
         require_probability(epsilon=self.epsilon)
@@ -221,7 +220,7 @@ class CollectConfig:
 
 @dataclass(frozen=True)
 class EpisodePlayer:
-    """Plays any episode of a collection by its number."""
+    """Plays an episode of a collection by its number."""
 
     config: CollectConfig
     game: Game
@@ -244,7 +243,7 @@ class EpisodePlayer:
     def _choose(self, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
         count = len(self.game.action_meanings)
         if rng.random() < self.config.epsilon:
-            return int(rng.integers(count))
+            return int(random_actions(rng, count, 1)[0])
         action = int(player(frame))
         if not 0 <= action < count:
             raise UserError(f"policy {self.config.policy!r} chose action {action}; the game has 0 to {count - 1}")
@@ -252,20 +251,20 @@ class EpisodePlayer:
 
 
 def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> EpisodePlayer:
-    """The player of a collection, with a game and a policy of its own."""
+    """Return a player with a new game and policy."""
     policy = load(config.policy)
     options = {"sticky": config.sticky, "frame_skip": config.frame_skip, "import_module": config.import_module}
     game = make_game(config.env_id, max_steps=config.max_steps, **options)  # type: ignore[arg-type]
     if game.limit is None:
         game.close()
-        game = make_game(config.env_id, max_steps=MAX_DECISIONS, **options)  # type: ignore[arg-type]
+        game = make_game(config.env_id, max_steps=MAX_STEPS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
-        raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a store can tell {MAX_ACTIONS} apart")
+        raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a dataset can have {MAX_ACTIONS}")
     return EpisodePlayer(config, game, policy)
 
 
 def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer:
-    """The player in a worker process, which first imports what the user named and the first process has imported."""
+    """Return the player of a worker process, which first imports the modules that the user named."""
     for module in (config.import_module, config.env_id.rpartition(":")[0]):
         if module:
             load_module(module)
@@ -275,9 +274,9 @@ def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer
 def collect(
     config: CollectConfig, progress: Progress = lambda frames, size: None, load: LoadPolicy = load_policy
 ) -> EpisodeStore:
-    """Record until the store has the frames asked for; every finished episode is safe as soon as it is finished.
+    """Record until the dataset has the frames asked for; each finished episode is stored at once.
 
-    `load` finds the policy by its name, here and in every worker: a function of a module.
+    `load` returns the policy of a name, here and in every worker; it must be a function of a module.
     """
     player = make_player(config, load)
     with open_writer(config.out, _describe(config, player.game)) as writer:
@@ -292,7 +291,7 @@ def collect(
 
 
 class Workers(Protocol):
-    """Takes numbers of episodes, gives back episodes."""
+    """Plays episodes by their numbers."""
 
     @property
     def free(self) -> int: ...
@@ -319,7 +318,7 @@ def _fill(
 
 
 def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
-    """Take away what a collection, this one or a killed one, recorded beyond its frames; a finished store has none."""
+    """Remove the episodes that this collection, or a killed one, recorded beyond the frames asked for."""
     file, episodes = config.out / GOAL_NAME, _enough(writer.entries, config.frames)
     try:
         goal = read_file(file, config.out)[:20] if file.exists() else b""
@@ -331,7 +330,7 @@ def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
 
 
 def _enough(entries: list[IndexEntry], frames: int) -> int | None:
-    """How many episodes from 0 on, without a gap, have `frames` frames together; None: not yet."""
+    """Return how many episodes from 0 on, without a gap, have `frames` frames together; None: not yet."""
     total = 0
     for position, entry in enumerate(entries):
         if entry.number != position:

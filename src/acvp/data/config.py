@@ -1,4 +1,4 @@
-"""What `acvp data` is asked for."""
+"""Options of `acvp data`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from acvp.options import require, require_share
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Show what is in a store: a table, and a contact sheet of its frames."""
+    """Print a table of a dataset's contents and write a contact sheet of its frames."""
 
-    store: Positional[Path]
-    """Folder of the store."""
+    data: Positional[Path]
+    """Folder of the dataset."""
     sheet: Path | None = None
-    """Where to write the contact sheet; None: contact-sheet.png in the store's folder."""
+    """Where to write the contact sheet; None: contact-sheet.png in the dataset's folder."""
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """Check every byte of a store; lists all damage and exits with 1 if there is any."""
+    """Check every byte of a dataset, list all damage, and exit with 1 if there is any."""
 
-    store: Positional[Path]
-    """Folder of the store."""
+    data: Positional[Path]
+    """Folder of the dataset."""
     replay: bool = False
-    """Also play all stored actions again and compare every frame (about the time of the recording)."""
+    """Also replay all episodes in the game and compare every frame; takes about as long as the recording."""
     import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Module to import first, which registers the game; importing runs its code, so trust it first."""
 
 
 FormatName = Literal["authors", "minari", "npz", "video"]
@@ -39,7 +39,7 @@ FormatName = Literal["authors", "minari", "npz", "video"]
 
 @dataclass(frozen=True)
 class ImportConfig:
-    """Bring episodes from elsewhere into a store; a source with train and test folders gives two stores."""
+    """Import episodes of another format into a dataset; train and test folders give two datasets."""
 
     source: Positional[Path]
     """File, folder, or id of a Minari dataset."""
@@ -47,11 +47,11 @@ class ImportConfig:
     """authors: PNG folders with act.log; minari: a dataset's folder or id; npz: an archive per episode; video: a video
     file with a CSV of actions per episode."""
     out: Path
-    """Folder of the new store."""
+    """Folder of the new dataset."""
     env_id: str | None = None
-    """Game the frames are of, where it is installed: gives the names of the actions; None: the source's name."""
+    """Id of the game; if it is installed, it gives the names of the actions. None: the source's name."""
     actions: int | None = None
-    """Number of actions; None: the game's, or one more than the highest action there is."""
+    """Number of actions; None: that of the game, or the highest action plus one."""
 
     def __post_init__(self) -> None:
         require(1, MAX_ACTIONS, actions=self.actions)
@@ -59,10 +59,10 @@ class ImportConfig:
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Write a store's episodes in another format."""
+    """Export a dataset to another format."""
 
-    store: Positional[Path]
-    """Folder of the store."""
+    data: Positional[Path]
+    """Folder of the dataset."""
     format: FormatName
     """See acvp data import."""
     out: Path

@@ -1,18 +1,17 @@
-"""One recorded play: frames[t], actions[t] → frames[t + 1], oldest first, T + 1 frames for T actions.
+"""One recorded episode: frames[t], actions[t] → frames[t + 1], oldest first, T + 1 frames for T actions.
 
-Shapes: T actions, n frames asked for, H height, W width, K colors.
+Frames are compressed in chunks of 16: XOR with the frame before, then Zstandard with a checksum. Consecutive frames are
+nearly equal, so the XOR makes chunks two to three times smaller at no cost in speed.
 
-Sixteen frames at a time, compressed: XOR with the frame before, then Zstandard with a checksum.
-
-Consecutive game frames are nearly equal, so the XOR makes chunks two to three times smaller, at no cost in speed.
-
-The part file: one episode, immutable, as a safetensors file that any reader of that format can open.
+An episode is stored in a part file, a safetensors file that never changes:
 
 tensors   chunks      uint8 (bytes,)  the compressed frames, 16 a chunk, one chunk after the other
           chunk_ends  int64 (chunks,) where each chunk ends in `chunks`
           palette     uint8 (K, 3)    absent where frames are raw RGB
           actions     int16 (T,)      rewards float32 (T,)      lives int16 (T + 1,)
 metadata  acvp        JSON: part_format and the fields of EpisodeHeader
+
+Shapes: T actions, n frames asked for, H height, W width, K colors.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _zstd = Zstd(level=3, checksum=True)  # higher levels save a third of the bytes 
 
 
 class DamagedChunkError(Exception):
-    """Bytes that do not decode to the frames they should hold."""
+    """A chunk does not decode to the frames that it should hold."""
 
 
 def compress(frames: NDArray[np.uint8]) -> bytes:
-    """(n, …) frames, n ≤ 16, to bytes."""
+    """Return frames (n, …), n ≤ 16, as compressed bytes."""
     delta = frames.copy()
     np.bitwise_xor(frames[1:], frames[:-1], out=delta[1:])
     return bytes(_zstd.encode(delta))
 
 
 def decompress(chunk: bytes | memoryview, out: NDArray[np.uint8], needed: int) -> None:
-    """Fill `out`, of the chunk's shape, but make good only its first `needed` frames.
+    """Decode a chunk into `out`, which has its shape; only the first `needed` frames become valid.
 
     `out` bounds the memory: a chunk that claims to be larger is refused before it is decoded.
     """
@@ -70,7 +69,7 @@ def decompress(chunk: bytes | memoryview, out: NDArray[np.uint8], needed: int) -
 
 
 def _is_short(chunk: bytes | memoryview, flat: NDArray[np.uint8]) -> bool:
-    """Whether a chunk fits in less than it should fill; one that does not is refused by its header, before decoding."""
+    """Return whether a chunk decodes to less than it should; one that is too large is refused before decoding."""
     try:
         _zstd.decode(chunk, flat[:-1])
     except (RuntimeError, ValueError):
@@ -79,17 +78,17 @@ def _is_short(chunk: bytes | memoryview, flat: NDArray[np.uint8]) -> bool:
 
 
 OPENING_FRAMES = 32
-"""Episodes whose first 32 frames and 31 actions agree count as one play when data is split."""
+"""Episodes whose first 32 frames and 31 actions agree count as duplicates when data is split."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeHeader:
-    """What is known of an episode besides its arrays."""
+    """Facts about an episode besides its arrays."""
 
     number: int
-    """Its place in the store."""
+    """Its number in the dataset."""
     seed: int
-    """What the game was reset with."""
+    """Seed that the game was reset with."""
     height: int
     width: int
     frames: int
@@ -97,22 +96,22 @@ class EpisodeHeader:
     terminated: bool
     """The game ended by its own rules."""
     truncated: bool
-    """The recording ended it (step limit)."""
+    """The episode was truncated by a step limit."""
     content: str
-    """SHA-256 of frames and actions: equal plays have equal content, whatever their number or seed."""
+    """SHA-256 of frames and actions: equal for duplicates, whatever their number or seed."""
     opening: str
-    """The same of the first 32 frames (of all, where there are fewer)."""
+    """SHA-256 of the first 32 frames and their actions (of all, if there are fewer)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Episode:
-    """A play with its frames still compressed; asking for frames decodes just the chunks that hold them."""
+    """An episode with compressed frames; reading frames decodes only the chunks that hold them."""
 
     header: EpisodeHeader
     actions: NDArray[np.int16]  # (T,)
     rewards: NDArray[np.float32]  # (T,)
-    lives: NDArray[np.int16]  # (T + 1,), -1 where the game has no such thing
-    palette: Palette | None  # None: raw RGB, the play has over 256 colors
+    lives: NDArray[np.int16]  # (T + 1,), -1: the game has no lives
+    palette: Palette | None  # None: raw RGB, the episode has over 256 colors
     chunks: tuple[bytes | memoryview, ...]
     origin: str = ""  # the file it was read from, for messages
 
@@ -122,7 +121,7 @@ class Episode:
 
     def __repr__(self) -> str:
         h = self.header
-        end = "terminated" if h.terminated else "truncated" if h.truncated else "cut off"
+        end = "terminated" if h.terminated else "truncated" if h.truncated else "unfinished"
         colors = "RGB" if self.palette is None else f"{len(self.palette)} colors"
         size = sum(map(len, self.chunks)) / 1000
         return (
@@ -131,20 +130,20 @@ class Episode:
         )
 
     def frames(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
-        """(n, H, W, 3) RGB."""
+        """Return frames as RGB (n, H, W, 3)."""
         stored = self.stored(start, stop)
         return stored if self.palette is None else colorize(stored, self.palette)
 
     def indices(self, start: int = 0, stop: int | None = None) -> Indices:
-        """(n, H, W) indices into the episode's own palette."""
+        """Return frames (n, H, W) as indices into the episode's own palette."""
         if self.palette is None:
-            raise UserError(f"episode {self.header.number} has over 256 colors and so no palette: ask for RGB frames")
+            raise UserError(f"episode {self.header.number} has over 256 colors and no palette: use frames() instead")
         return self.stored(start, stop)
 
     def stored(
         self, start: int = 0, stop: int | None = None, out: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8]:
-        """Frames as they are kept, into `out` if given: (n, H, W) indices, or (n, H, W, 3) RGB without a palette."""
+        """Return frames as stored, in `out` if given: indices (n, H, W), or RGB (n, H, W, 3) without a palette."""
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"frames {start}:{stop} asked of an episode of {len(self)} frames")
@@ -169,9 +168,9 @@ class Episode:
             yield np.ascontiguousarray(self.frames(start, min(start + BLOCK_FRAMES, stop)))
 
     def content_hash(self, frames: int | None = None) -> str:
-        """SHA-256 of the first `frames` frames (all where None) with their actions, from the frames themselves.
+        """Compute the SHA-256 of the first `frames` frames (None: all) and their actions.
 
-        Of a beginning it is the one that an episode of just these frames has, whatever colors come later.
+        It equals the hash of an episode of just these frames, whatever colors come later.
         """
         count = len(self) if frames is None else min(frames, len(self))
         if self.palette is None and count < len(self):
@@ -216,7 +215,7 @@ def _hash_as_indices(frames: NDArray[np.uint8], actions: NDArray[np.int16]) -> s
 
 
 def finish_content_hash(frames: hashlib._Hash, palette: Palette | None, actions: NDArray[np.int16]) -> str:
-    """Close the hash over the stored frames with what gives them their meaning."""
+    """Add palette and actions to a hash of stored frames and return it."""
     frames.update(b"" if palette is None else palette.tobytes())
     frames.update(actions.tobytes())
     return frames.hexdigest()
@@ -228,11 +227,11 @@ MAX_SIDE = 4096
 
 
 class PartError(UserError):
-    """A part file that cannot be trusted; the message says why."""
+    """A damaged part file; the message gives the reason."""
 
 
 def serialize(episode: Episode) -> bytes:
-    """The bytes of an episode's part file; equal episodes give equal bytes."""
+    """Return an episode as the bytes of its part file; equal episodes give equal bytes."""
     tensors: dict[str, NDArray[Any]] = {
         "chunks": np.frombuffer(b"".join(episode.chunks), np.uint8),
         "chunk_ends": np.cumsum([len(c) for c in episode.chunks], dtype=np.int64),
@@ -247,35 +246,35 @@ def serialize(episode: Episode) -> bytes:
 
 
 def parse(data: bytes) -> Episode:
-    """Read an episode from the bytes of its part file; PartError says what is wrong with them."""
+    """Read an episode from the bytes of its part file; PartError if they are damaged."""
     try:
         tensors = safetensors.numpy.load(data)  # checks all offsets against the file's length
         layout = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        told = json.loads(layout["__metadata__"]["acvp"])
+        fields_read = json.loads(layout["__metadata__"]["acvp"])
         offset = 8 + int.from_bytes(data[:8], "little") + layout["chunks"]["data_offsets"][0]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise PartError(f"not a part file of acvp ({type(error).__name__}: {error})") from error
-    header = _header(told)
+    header = _header(fields_read)
     _check_tensors(header, tensors)
     frames = memoryview(data)[offset : offset + tensors["chunks"].nbytes]
-    ends = tensors["chunk_ends"].tolist()
-    chunks = tuple(frames[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True))
+    stops = tensors["chunk_ends"].tolist()
+    chunks = tuple(frames[a:b] for a, b in zip([0, *stops[:-1]], stops, strict=True))
     return Episode(header, tensors["actions"], tensors["rewards"], tensors["lives"], tensors.get("palette"), chunks)
 
 
-def _header(told: Any) -> EpisodeHeader:
-    if not isinstance(told, dict):
+def _header(values: Any) -> EpisodeHeader:
+    if not isinstance(values, dict):
         raise PartError("its header is not an object")
-    version = told.pop("part_format", None)
+    version = values.pop("part_format", None)
     if version != PART_FORMAT:
         raise PartError(f"part format {version!r}, this acvp reads {PART_FORMAT}: a newer acvp may read it")
     kinds = {"int": int, "str": str, "bool": bool}
     for field in fields(EpisodeHeader):
-        if type(told.get(field.name)) is not kinds[str(field.type)]:
-            raise PartError(f"its header says {field.name} = {told.get(field.name)!r}, which is no {field.type}")
-    if len(told) != len(fields(EpisodeHeader)):
-        raise PartError(f"its header has unknown fields: {sorted(told)}")
-    header = EpisodeHeader(**told)
+        if type(values.get(field.name)) is not kinds[str(field.type)]:
+            raise PartError(f"its header says {field.name} = {values.get(field.name)!r}, which is no {field.type}")
+    if len(values) != len(fields(EpisodeHeader)):
+        raise PartError(f"its header has unknown fields: {sorted(values)}")
+    header = EpisodeHeader(**values)
     if not (1 <= header.height <= MAX_SIDE and 1 <= header.width <= MAX_SIDE):
         raise PartError(f"frames of {header.height}×{header.width}: sides from 1 to {MAX_SIDE} are possible")
     if header.frames < 1 or header.number < 0 or header.seed < 0:
@@ -289,9 +288,9 @@ def _check_tensors(header: EpisodeHeader, tensors: dict[str, NDArray[Any]]) -> N
     _expect(tensors, "actions", "int16", (steps,))
     _expect(tensors, "rewards", "float32", (steps,))
     _expect(tensors, "lives", "int16", (header.frames,))
-    ends = [0, *tensors["chunk_ends"].tolist()]
-    _expect(tensors, "chunks", "uint8", (ends[-1],))
-    if sorted(set(ends)) != ends:
+    stops = [0, *tensors["chunk_ends"].tolist()]
+    _expect(tensors, "chunks", "uint8", (stops[-1],))
+    if sorted(set(stops)) != stops:
         raise PartError("its chunks overlap")
     if "palette" in tensors:
         colors = min(tensors["palette"].size // 3, MAX_COLORS)
@@ -301,5 +300,5 @@ def _check_tensors(header: EpisodeHeader, tensors: dict[str, NDArray[Any]]) -> N
 def _expect(tensors: dict[str, NDArray[Any]], name: str, dtype: str, shape: tuple[int, ...]) -> None:
     got = tensors.get(name)
     if got is None or str(got.dtype) != dtype or got.shape != shape:
-        found = "missing" if got is None else f"{got.dtype} {got.shape}"
-        raise PartError(f"its array {name} is {found}, expected {dtype} {shape}")
+        actual = "missing" if got is None else f"{got.dtype} {got.shape}"
+        raise PartError(f"its array {name} is {actual}, expected {dtype} {shape}")

@@ -1,4 +1,4 @@
-"""The controlled object: where it is by the emulator's RAM, and where its true patch is found in a prediction.
+"""The controlled object: where it is according to the emulator's RAM, and where its true patch is in a prediction.
 
 Shapes: h height, w width and C channels of the view.
 """
@@ -22,7 +22,7 @@ PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
 STANDS_OUT = 16
 """Pixel values by which a pixel of the patch must differ from the mean image to count as the object's."""
 PRESENT = 0.5
-"""A patch fits if its squared error is below this share of the mean image's there: else the object has vanished."""
+"""A patch fits if its squared error is below this share of the mean image's; otherwise the object has vanished."""
 
 Frame = NDArray[np.float32]  # (h, w, C)
 Positions = dict[int, NDArray[np.float64]]
@@ -42,15 +42,15 @@ def find_positions(
     last: dict[int, int] = {}
     for episode, start in windows:
         last[episode] = max(last.get(episode, 0), start + length)
-    found: Positions = {}
+    positions: Positions = {}
     with replay_game(store) as game:
         for done, (position, stop) in enumerate(last.items()):
             progress(done, len(last))
             rows = [game.controlled_position() or (np.nan, np.nan) for _ in replay(store[position], game, stop)]
-            found[position] = np.array(rows, np.float64)
-    if all(np.isnan(rows).all() for rows in found.values()):
-        raise UserError(f"{store.info.env_id} does not tell where its controlled object is (docs/environments.md)")
-    return found
+            positions[position] = np.array(rows, np.float64)
+    if all(np.isnan(rows).all() for rows in positions.values()):
+        raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
+    return positions
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ObjectFinder:
         self._radius = [max(1, round(self.search * scale)) for scale in self._scale]
 
     def target(self, truth: Frame, position: Sequence[float]) -> Target | None:
-        """Return the object of a true frame, None where it is not drawn or cannot be told from the mean image."""
+        """Return the object of a true frame, None where it is not drawn or looks like the mean image."""
         if np.isnan(position[0]):
             return None
         patch, region = [], []

@@ -1,7 +1,7 @@
 """Lossless palette coding: a frame of few colors as one byte per pixel.
 
-Indices are given in the order in which colors appear (colors new in one frame: in the order of their RGB value), so
-that equal frames have equal codes and the first colors of a game keep their index as others join.
+Indices follow the order in which colors appear (new colors of one frame: the order of their RGB values). So equal
+frames have equal codes, and a color keeps its index when others join.
 
 Shapes: H height, W width, K colors.
 """
@@ -22,22 +22,22 @@ Palette = NDArray[np.uint8]  # (K, 3)
 
 
 class TooManyColorsError(Exception):
-    """The frames have more than 256 colors in all: they are to be kept as raw RGB."""
+    """The frames have over 256 colors: they must be stored as raw RGB."""
 
 
 def pack_colors(colors: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """(…, 3) RGB to (…) numbers 0xRRGGBB."""
+    """Convert RGB (…, 3) to numbers 0xRRGGBB (…)."""
     wide = colors.astype(np.uint32)
     return wide[..., 0] * np.uint32(1 << 16) + wide[..., 1] * np.uint32(1 << 8) + wide[..., 2]
 
 
 def unpack_colors(packed: list[int]) -> Palette:
-    """Numbers 0xRRGGBB to (K, 3) RGB."""
+    """Convert numbers 0xRRGGBB to RGB (K, 3)."""
     return np.array([(c >> 16, c >> 8 & 255, c & 255) for c in packed], np.uint8).reshape(-1, 3)
 
 
 class PaletteEncoder:
-    """Turns the frames of one episode after another into indices and collects the palette of each."""
+    """Converts the frames of an episode to palette indices and builds its palette; `reset` begins the next episode."""
 
     def __init__(self) -> None:
         self._index_of: dict[int, int] = {}
@@ -60,7 +60,7 @@ class PaletteEncoder:
         self._index_of = {}
 
     def encode(self, frame: Frame, keys: NDArray[np.uint8] | None = None) -> Indices:
-        """(H, W, 3) frame to (H, W) indices; `keys`, where given, are bytes that tell the colors apart (fast)."""
+        """Convert a frame (H, W, 3) to indices (H, W); `keys` (H, W), equal where colors are equal, make it faster."""
         if keys is not None:
             indices = np.asarray(cv2.LUT(keys, self._by_key), np.uint8)
             if indices.max() == MAX_COLORS - 1 and self._learn_keys(keys, keys[indices == MAX_COLORS - 1], frame):
@@ -69,12 +69,12 @@ class PaletteEncoder:
         if self._by_color is None:
             self._by_color = np.zeros(1 << 24, np.int16)
         colors = pack_colors(frame)
-        found = self._by_color.take(colors)
-        if found.min() == 0:
-            new = np.unique(colors[found == 0])
+        entries = self._by_color.take(colors)
+        if entries.min() == 0:
+            new = np.unique(colors[entries == 0])
             self._by_color[new] = self._learn(new.tolist()) + 1
-            found = self._by_color.take(colors)
-        return (found - 1).astype(np.uint8)
+            entries = self._by_color.take(colors)
+        return (entries - 1).astype(np.uint8)
 
     def _learn_keys(self, keys: NDArray[np.uint8], doubtful: NDArray[np.uint8], frame: Frame) -> bool:
         """Give those of the doubtful keys that are new their indices; return whether there were any."""
@@ -95,13 +95,13 @@ class PaletteEncoder:
 
 
 def merge_palettes(palettes: list[Palette]) -> Palette:
-    """The colors of all palettes in the order of their first appearance; may exceed 256."""
+    """Return the colors of all palettes in order of first appearance; there may be over 256."""
     order = dict.fromkeys(c for palette in palettes for c in pack_colors(palette).tolist())
     return unpack_colors(list(order))
 
 
 class Translation(NamedTuple):
-    """From the indices of one palette to those of another."""
+    """A table from the indices of one palette to those of another."""
 
     table: bytes
     """256 bytes, for bytes.translate."""
@@ -110,7 +110,7 @@ class Translation(NamedTuple):
 
 
 def translation(source: Palette, target: Palette) -> Translation | None:
-    """From indices in `source` to indices in `target`; None where nothing changes."""
+    """Return the table from indices in `source` to indices in `target`; None if nothing changes."""
     index_in_target = {c: i for i, c in enumerate(pack_colors(target).tolist())}
     table = [index_in_target[c] for c in pack_colors(source).tolist()]
     changes = [i for i, index in enumerate(table) if i != index]
@@ -120,7 +120,7 @@ def translation(source: Palette, target: Palette) -> Translation | None:
 
 
 def colorize(indices: Indices, palette: Palette) -> NDArray[np.uint8]:
-    """(…, H, W) indices to (…, H, W, 3) RGB: a view of a buffer with a fourth byte per pixel, which is faster."""
+    """Convert indices (…, H, W) to RGB (…, H, W, 3), a view of a buffer with four bytes per pixel (faster)."""
     padded = np.zeros((MAX_COLORS, 4), np.uint8)
     padded[: len(palette), :3] = palette
     table = padded.view(np.uint32)[:, 0]

@@ -1,7 +1,7 @@
-"""Who plays while frames are recorded.
+"""Policies that play while frames are recorded, and the random actions of all that explores.
 
-A policy is a function called once per episode with the names of the actions and a random generator; it returns the
-player: a function from the current frame to an action.
+A policy is a function that is called once per episode with the names of the actions and a random generator. It returns
+the player: a function from the current frame to an action.
 
     def always_up(action_meanings, rng):
         up = action_meanings.index("UP")
@@ -24,23 +24,35 @@ Player = Callable[[NDArray[np.uint8]], int]
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
 LoadPolicy = Callable[[str], Policy]
 
+Actions = NDArray[np.int64]  # (n,)
+
 MEAN_REPEATS = 10
-"""Decisions for which sticky-random keeps an action, on average: two thirds of a second of play."""
+"""Mean number of agent steps for which sticky-random repeats an action: two thirds of a second of Atari."""
+
+
+def random_actions(rng: np.random.Generator, actions: int, count: int) -> Actions:
+    """Return uniformly random actions (count,) of the actions 0 to actions - 1."""
+    return rng.integers(actions, size=count)
+
+
+def sticky_random_actions(rng: np.random.Generator, actions: int, count: int) -> tuple[Actions, NDArray[np.int64]]:
+    """Return uniformly random actions (count,) and for how many steps (count,) each is repeated (geometric)."""
+    return random_actions(rng, actions, count), rng.geometric(1 / MEAN_REPEATS, count)
 
 
 def random_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
-    """A new random action at every decision: jitters around one place."""
-    return lambda frame: int(rng.integers(len(action_meanings)))
+    """Take a new random action at every step: stays near where it starts."""
+    return lambda frame: int(random_actions(rng, len(action_meanings), 1)[0])
 
 
 def sticky_random_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
-    """A random action kept for a random while (geometric): gets much farther than white noise."""
+    """Repeat each random action for a random number of steps: gets much farther than `random_policy`."""
     action = left = 0
 
     def play(frame: NDArray[np.uint8]) -> int:
         nonlocal action, left
         if left == 0:
-            action, left = int(rng.integers(len(action_meanings))), int(rng.geometric(1 / MEAN_REPEATS))
+            action, left = (int(drawn[0]) for drawn in sticky_random_actions(rng, len(action_meanings), 1))
         left -= 1
         return action
 
@@ -51,27 +63,27 @@ NAMED_POLICIES: dict[str, Policy] = {"random": random_policy, "sticky-random": s
 
 
 def load_policy(name: str) -> Policy:
-    """A policy by its name, or `module:function` for one of your own."""
+    """Return a policy by its name, or by `module:function`."""
     if name in NAMED_POLICIES:
         return NAMED_POLICIES[name]
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or module_name.startswith("."):
         raise UserError(f"unknown policy {name!r}: choose {', '.join(NAMED_POLICIES)}, or module:function of your own")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        policy = getattr(importlib.import_module(module_name), attribute)
     except AttributeError as error:
         raise UserError(f"policy {name!r}: {module_name!r} has no {attribute!r}") from error
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # whatever the user's module raises
         raise UserError(f"policy {name!r}: cannot import {module_name!r} ({describe(error)})") from error
-    if not callable(found):
-        raise UserError(f"policy {name!r} is a {type(found).__name__}, not a function")
-    return _checked(name, cast(Policy, found))
+    if not callable(policy):
+        raise UserError(f"policy {name!r} is a {type(policy).__name__}, not a function")
+    return _checked(name, cast(Policy, policy))
 
 
 def _checked(name: str, policy: Policy) -> Policy:
-    """A user's policy, whose mistakes become errors that name it."""
+    """Return a user's policy whose mistakes become UserErrors that name it."""
 
     def checked(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
         with user_code(f"policy {name!r}"):

@@ -1,4 +1,4 @@
-"""Turns a play into the bytes of a part file while it goes on."""
+"""Records an episode step by step and compresses it while it is played."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_REWARD = float(np.finfo(np.float32).max)
 
 
 class EpisodeRecorder:
-    """Compresses episodes one after another; memory holds 16 raw frames at most."""
+    """Records episodes one after another; memory holds at most 16 raw frames."""
 
     def __init__(self) -> None:
         self._encoder = PaletteEncoder()
@@ -48,7 +48,7 @@ class EpisodeRecorder:
     def step(
         self, action: int, reward: float, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1
     ) -> None:
-        """Add what an action led to; numbers that a part cannot hold are refused."""
+        """Add a step; UserError for numbers that a part file cannot hold."""
         if not 0 <= action < MAX_ACTIONS:
             raise UserError(f"step {self.frames}: action {action}; actions are numbers from 0 to {MAX_ACTIONS - 1}")
         if not abs(reward) <= MAX_REWARD:
@@ -65,7 +65,7 @@ class EpisodeRecorder:
         return len(self._lives)
 
     def finish(self, *, number: int, seed: int, terminated: bool, truncated: bool) -> Episode:
-        """Close the episode."""
+        """Return the finished episode."""
         self._flush()
         content = self._hash(len(self._actions))
         header = EpisodeHeader(
@@ -114,8 +114,8 @@ class EpisodeRecorder:
         return finish_content_hash(self._content.copy(), palette, np.array(self._actions[:actions], np.int16))
 
     def _change_to_rgb(self) -> None:
-        """Over 256 colors: turn what was kept as indices into raw RGB and go on that way."""
-        palette = self._encoder.palette[:MAX_COLORS]  # the colors too many stand in no frame yet
+        """Over 256 colors: convert the frames so far from indices to raw RGB, and record RGB from here on."""
+        palette = self._encoder.palette[:MAX_COLORS]  # the newest colors are in no recorded frame yet
         chunks, pending = self._chunks, self._pending
         self._raw_rgb, self._chunks, self._content = True, [], hashlib.sha256()
         for chunk in chunks:
@@ -128,4 +128,4 @@ class EpisodeRecorder:
 
 def _check_lives(lives: int, step: int) -> None:
     if not -1 <= lives <= MAX_LIVES:
-        raise UserError(f"step {step}: {lives} lives; 0 to {MAX_LIVES} are possible, and -1 where there are none")
+        raise UserError(f"step {step}: {lives} lives; 0 to {MAX_LIVES} are possible, and -1 for a game without lives")

@@ -1,8 +1,8 @@
-"""Train and test parts of a store that share no play: whole episodes, and told apart by what they contain.
+"""Splits a dataset into train and test parts of whole episodes that share no content.
 
-The emulator is close to deterministic, so two episodes of different number and seed can be the same play; such episodes
-always land on the same side. Episodes are the same play when their first 32 frames and 31 actions are, or when one of
-them is shorter and the other begins with it.
+The emulator is close to deterministic, so episodes of different numbers and seeds can be duplicates; duplicates always
+land in the same part. Episodes are duplicates if their first 32 frames and 31 actions agree, or if one of them is
+shorter and the other begins with it.
 """
 
 from __future__ import annotations
@@ -15,43 +15,46 @@ from acvp.errors import UserError
 
 
 def split(store: EpisodeStore, *, test_fraction: float = 0.1, seed: int = 0) -> tuple[EpisodeStore, EpisodeStore]:
-    """(train, test); test gets whole plays, drawn by their hash, until it has `test_fraction` of the frames."""
+    """Return (train, test); test gets whole episodes, drawn by their hash, up to `test_fraction` of the frames."""
     train, test = split_positions(store, test_fraction=test_fraction, seed=seed)
     return store.subset(train), store.subset(test)
 
 
 def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0) -> tuple[list[int], list[int]]:
-    """Positions of the train and of the test episodes."""
+    """Return the positions of the train and of the test episodes."""
     if not 0.0 < test_fraction < 1.0:
         raise UserError(f"test fraction {test_fraction}: it must lie between 0 and 1")
-    plays: dict[str, list[int]] = {}
-    for position, play in enumerate(plays_of(store)[0]):
-        plays.setdefault(play, []).append(position)
-    if len(plays) < 2:
+    groups: dict[str, list[int]] = {}
+    for position, group in enumerate(content_groups(store)[0]):
+        groups.setdefault(group, []).append(position)
+    if len(groups) < 2:
         raise UserError(
-            f"{store.path}: {len(store)} episodes hold {len(plays)} different plays, a train and a test part need two; "
-            "record more frames, or with more chance (--epsilon, another policy)"
+            f"{store.path}: a train and a test part need two different episodes, and it has {len(groups)} (of "
+            f"{len(store)}, without duplicates); record more frames, or with more chance (--epsilon, another policy)"
         )
-    test = _draw(store, plays, test_fraction, seed)
+    test = _draw(store, groups, test_fraction, seed)
     return sorted(set(range(len(store))) - set(test)), sorted(test)
 
 
-def _draw(store: EpisodeStore, plays: dict[str, list[int]], test_fraction: float, seed: int) -> list[int]:
-    """Plays in the order of their hash, each that brings test nearer to its share; the shortest if none does."""
-    frames = {play: sum(store.entries[i].frames for i in positions) for play, positions in plays.items()}
+def _draw(store: EpisodeStore, groups: dict[str, list[int]], test_fraction: float, seed: int) -> list[int]:
+    """Return the test episodes: groups, in the order of their hash, that bring test nearer to its share of frames.
+
+    If none does, the group with the fewest frames.
+    """
+    frames = {group: sum(store.entries[i].frames for i in positions) for group, positions in groups.items()}
     drawn: list[str] = []
     left = test_fraction * store.frames
-    for play in sorted(plays, key=lambda play: hashlib.sha256(f"{seed}:{play}".encode()).hexdigest()):
-        if abs(left - frames[play]) < abs(left) and len(drawn) < len(plays) - 1:
-            drawn.append(play)
-            left -= frames[play]
-    return [i for play in drawn or [min(frames, key=lambda play: frames[play])] for i in plays[play]]
+    for group in sorted(groups, key=lambda group: hashlib.sha256(f"{seed}:{group}".encode()).hexdigest()):
+        if abs(left - frames[group]) < abs(left) and len(drawn) < len(groups) - 1:
+            drawn.append(group)
+            left -= frames[group]
+    return [i for group in drawn or [min(frames, key=lambda group: frames[group])] for i in groups[group]]
 
 
-def plays_of(*stores: EpisodeStore) -> list[list[str]]:
-    """For each store a name of the play that each episode is of; equal names are the same play.
+def content_groups(*stores: EpisodeStore) -> list[list[str]]:
+    """Return for each dataset the group of each episode, by a name; duplicates are in the same group.
 
-    An episode shorter than an opening is the same play as any episode that begins with it.
+    An episode of under 32 frames is a duplicate of any episode that begins with it.
     """
     names = [[entry.opening for entry in store.entries] for store in stores]
     short = {entry.frames for store in stores for entry in store.entries if entry.frames < OPENING_FRAMES}
@@ -62,25 +65,25 @@ def plays_of(*stores: EpisodeStore) -> list[list[str]]:
             for k, entry in enumerate(store.entries):
                 if entry.frames >= length and (beginning := store[k].content_hash(length)) in whole:
                     same[names[i][k]] = same.setdefault(beginning, names[i][k])
-        names = [[same.get(name, name) for name in each] for each in names]
+        names = [[same.get(name, name) for name in of_store] for of_store in names]
     return names
 
 
 def find_leaks(train: EpisodeStore, test: EpisodeStore) -> list[tuple[int, int]]:
-    """Pairs (train episode, test episode) that are the same play."""
-    trained, tested = plays_of(train, test)
-    number = {play: entry.number for play, entry in zip(trained, train.entries, strict=True)}
+    """Return the pairs (train episode, test episode) that are duplicates."""
+    trained, tested = content_groups(train, test)
+    number = {group: entry.number for group, entry in zip(trained, train.entries, strict=True)}
     pairs = zip(tested, test.entries, strict=True)
-    return [(number[play], entry.number) for play, entry in pairs if play in number]
+    return [(number[group], entry.number) for group, entry in pairs if group in number]
 
 
 def refuse_leaks(train: EpisodeStore, test: EpisodeStore) -> None:
-    """Raise where a test episode is also trained on."""
+    """Raise UserError if a test episode is also in the train part."""
     leaks = find_leaks(train, test)
     if leaks:
         pairs = ", ".join(f"{a} = {b}" for a, b in leaks[:5])
         raise UserError(
             f"{len(leaks)} of {len(test)} test episodes in {test.path} are also in {train.path} "
             f"(train = test: {pairs}); "
-            "split one store, or record the test store with another seed"
+            "split one dataset, or record the test dataset with another seed"
         )

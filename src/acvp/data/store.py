@@ -1,11 +1,11 @@
-"""A folder of episodes: one immutable, hashed part file each, and an index that says which there are.
+"""A dataset: a folder of episodes with one hashed part file each, and an index of them.
 
-    store.json           what was recorded: game, settings, actions, policy, versions; sealed with its own checksum
+    store.json           what was recorded: game, settings, actions, policy, versions; contains its own checksum
     index.jsonl          a line per episode: number, frames, size, SHA-256, content, opening, palette
     episodes/000012.safetensors
 
-A part is written first, its index line after it: a killed writer leaves at most a finished part without its line, which
-the next writer takes in. Counters are derived from the index, the index is checked against the parts.
+A part is written first, then its index line. A killed writer leaves at most one finished part without its line, and the
+next writer adds the line. Counts are computed from the index, and the index is checked against the parts.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ STORE_NAME = "store.json"
 INDEX_NAME = "index.jsonl"
 PARTS_NAME = "episodes"
 MAX_COUNT = 2**40
-"""Larger numbers in an index are damage, and are refused before they overflow anything."""
+"""Larger numbers in an index are damage; they are refused before they can overflow."""
 
 
 class StoreError(UserError):
-    """A store that cannot be read as it should; the message names the file and the reason."""
+    """A damaged or missing dataset; the message names the file and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreInfo:
-    """What a store holds: enough to play its game again."""
+    """What a dataset contains, and how to make its game again."""
 
     env_id: str
-    """Gymnasium id of the game, or what an import says it is."""
+    """Gymnasium id of the game; of an import, the name it was given."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments that make the same game again."""
+    """Keyword arguments of make_game for the same game."""
     frame_shape: tuple[int, int, int]
     """Height, width, 3."""
     action_meanings: tuple[str, ...]
-    """A name per action."""
+    """Names of the actions."""
     policy: str
-    """Who played."""
+    """Name of the policy that played."""
     epsilon: float = 0.0
     """Probability of a random action instead of the policy's."""
     seed: int = 0
@@ -62,7 +62,7 @@ class StoreInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexEntry:
-    """A line of the index: what the part must turn out to be."""
+    """A line of the index: what the part file must contain."""
 
     number: int
     frames: int
@@ -72,11 +72,11 @@ class IndexEntry:
     content: str
     opening: str
     palette: str | None
-    """Colors as hexadecimal digits, six each; null: raw RGB."""
+    """Colors as hexadecimal digits, six each; None: raw RGB."""
 
     @classmethod
     def of(cls, episode: Episode, data: bytes) -> IndexEntry:
-        """The line for an episode and the bytes of its part file."""
+        """Return the entry of an episode and the bytes of its part file."""
         header, palette = episode.header, episode.palette
         return cls(
             number=header.number,
@@ -90,7 +90,7 @@ class IndexEntry:
 
     @property
     def colors(self) -> Palette | None:
-        """(K, 3) RGB, or None."""
+        """The palette (K, 3); None: raw RGB."""
         return None if self.palette is None else np.frombuffer(bytes.fromhex(self.palette), np.uint8).reshape(-1, 3)
 
     def to_line(self) -> str:
@@ -102,7 +102,7 @@ def part_path(folder: Path, number: int) -> Path:
 
 
 class EpisodeStore(Sequence[Episode]):
-    """Recorded episodes in a folder, read lazily; compressed parts stay in memory once they are read."""
+    """A dataset as a sequence of episodes, read when needed; compressed episodes stay in memory once read."""
 
     def __init__(
         self, path: str | Path, info: StoreInfo | None = None, entries: Sequence[IndexEntry] | None = None
@@ -117,7 +117,7 @@ class EpisodeStore(Sequence[Episode]):
         self._episodes: dict[int, Episode] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: it reads the parts for itself."""
+        """Leave out cached episodes: another process reads them itself."""
         return self.__dict__ | {"_episodes": {}}
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class EpisodeStore(Sequence[Episode]):
         if (episode.header.height, episode.header.width) != (height, width):
             raise StoreError(
                 f"{episode.origin}: frames of {episode.header.height}×{episode.header.width} "
-                f"in a store of {height}×{width}"
+                f"in a dataset of {height}×{width}"
             )
         return episode
 
@@ -156,7 +156,7 @@ class EpisodeStore(Sequence[Episode]):
         )
 
     def subset(self, positions: Sequence[int]) -> EpisodeStore:
-        """A store of some of the episodes, sharing what is already in memory."""
+        """Return a dataset of some of the episodes, which shares the cached ones."""
         part = EpisodeStore(self.path, self.info, [self.entries[i] for i in positions])
         part._episodes = self._episodes
         return part
@@ -176,7 +176,7 @@ class EpisodeStore(Sequence[Episode]):
 
     @cached_property
     def palette(self) -> Palette | None:
-        """All colors in the order in which the episodes bring them; None where frames can only be given as RGB."""
+        """All colors, in order of appearance; None if there are over 256 and frames are RGB."""
         palettes = [entry.colors for entry in self.entries]
         known = [palette for palette in palettes if palette is not None]
         if len(known) < len(palettes):
@@ -186,18 +186,18 @@ class EpisodeStore(Sequence[Episode]):
 
     @property
     def digest(self) -> str:
-        """One hash for all that is recorded: equal stores have equal digests."""
+        """A hash of the whole dataset: equal datasets have equal digests."""
         lines = json.dumps(asdict(self.info), sort_keys=True) + "".join(entry.to_line() for entry in self.entries)
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def read_info(path: Path) -> StoreInfo:
-    """What store.json says, checked."""
+    """Read and check store.json."""
     file = path / STORE_NAME
     if not path.is_dir():
-        raise StoreError(f"{path}: no such folder; make a store with acvp collect or acvp data import")
+        raise StoreError(f"{path}: no such folder; make a dataset with acvp collect or acvp data import")
     if not file.is_file():
-        raise StoreError(f"{path} is not a store of acvp: it has no {STORE_NAME}")
+        raise StoreError(f"{path} is not a dataset of acvp: it has no {STORE_NAME}")
     try:
         body = unseal(read_file(file, path))
         version = body.pop("store_format", None)
@@ -211,7 +211,7 @@ def read_info(path: Path) -> StoreInfo:
 
 
 def checked_info(info: StoreInfo) -> StoreInfo:
-    """The same with tuples where JSON has lists, or ValueError."""
+    """Return the same with tuples instead of JSON's lists; ValueError if something is wrong."""
     kinds: dict[str, Any] = {"env_id": str, "settings": dict, "policy": str, "epsilon": (int, float), "seed": int}
     for name, kind in (kinds | {"versions": dict}).items():
         if not isinstance(getattr(info, name), kind):
@@ -226,7 +226,7 @@ def checked_info(info: StoreInfo) -> StoreInfo:
 
 
 def read_index(path: Path) -> list[IndexEntry]:
-    """The entries of the index in the order of their numbers; an unfinished last line does not count."""
+    """Return the entries of the index by number, without an unfinished last line."""
     file = path / INDEX_NAME
     try:
         lines = finished_lines(file)
@@ -246,15 +246,15 @@ def read_index(path: Path) -> list[IndexEntry]:
 
 
 def parse_entry(line: bytes) -> IndexEntry:
-    """A line of the index, exactly as acvp writes it, or ValueError."""
+    """Parse a line of the index; ValueError unless it is exactly as acvp writes it."""
     entry = IndexEntry(**json.loads(line.decode()))
     kinds: dict[str, Any] = {"int": int, "str": str, "str | None": (str, type(None))}
-    for one in fields(IndexEntry):
-        value = getattr(entry, one.name)
-        if not isinstance(value, kinds[str(one.type)]) or isinstance(value, bool):
-            raise ValueError(f"{one.name} = {value!r:.80}")
-    possible = 0 <= entry.number < MAX_COUNT and 1 <= entry.frames < MAX_COUNT and 1 <= entry.size < MAX_COUNT
-    if not possible or len(entry.palette or "") % 6:
+    for field_ in fields(IndexEntry):
+        value = getattr(entry, field_.name)
+        if not isinstance(value, kinds[str(field_.type)]) or isinstance(value, bool):
+            raise ValueError(f"{field_.name} = {value!r:.80}")
+    valid = 0 <= entry.number < MAX_COUNT and 1 <= entry.frames < MAX_COUNT and 1 <= entry.size < MAX_COUNT
+    if not valid or len(entry.palette or "") % 6:
         raise ValueError("impossible numbers")
     bytes.fromhex(entry.palette or "")
     if entry.to_line().encode() != line:
@@ -263,18 +263,18 @@ def parse_entry(line: bytes) -> IndexEntry:
 
 
 def load_part(folder: Path, entry: IndexEntry) -> Episode:
-    """Read, check and parse a part: what it returns is what was recorded, or it raises."""
+    """Read and check a part file; StoreError unless it is what was recorded."""
     file = part_path(folder, entry.number)
     try:
         data = read_file(file, folder)
     except OSError as error:
         raise StoreError(f"{file}: cannot be read ({error.strerror}); acvp data verify lists all damage") from error
     if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise StoreError(f"{file}: its checksum is not the one in the index: the file is damaged or another one")
+        raise StoreError(f"{file}: its checksum is not the one in the index: the file is damaged or was replaced")
     try:
         episode = parse(data)
     except UserError as error:
         raise StoreError(f"{file}: {error}") from error
     if IndexEntry.of(episode, data) != entry:
-        raise StoreError(f"{file}: it is not the episode that the index tells of")
+        raise StoreError(f"{file}: it is not the episode of its line in the index")
     return replace(episode, origin=str(file))

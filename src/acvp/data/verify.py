@@ -1,7 +1,4 @@
-"""Checks every byte of a store, and goes on after the first damage to list all of it.
-
-What is in a store: the rows of a table, and a contact sheet to look at.
-"""
+"""Checks every byte of a dataset and lists all damage; describes its contents in a table and a contact sheet."""
 
 from __future__ import annotations
 
@@ -34,14 +31,14 @@ Progress = Callable[[int, int], None]
 
 
 def verify(path: Path, progress: Progress = lambda done, total: None) -> list[str]:
-    """All that is wrong with a store, a line each; an empty list: every frame is what was recorded."""
+    """Return a line for each problem of a dataset; an empty list: every frame is what was recorded."""
     problems: list[str] = []
     info = None
     try:
         info = read_info(path)
     except StoreError as error:
         if not path.is_dir() or not (path / INDEX_NAME).exists():
-            raise  # not a damaged store but none at all
+            raise  # no dataset at all
         problems.append(str(error))
     entries = list(_entries(path, problems))
     problems += _strangers(path, entries)
@@ -52,10 +49,12 @@ def verify(path: Path, progress: Progress = lambda done, total: None) -> list[st
 
 
 def _entries(path: Path, problems: list[str]) -> Iterator[IndexEntry]:
-    """The readable lines of the index; what is wrong with the others goes to `problems`."""
+    """Yield the readable lines of the index; add a problem for each of the others."""
     index = path / INDEX_NAME
     if not index.exists():
-        problems.append(f"{index}: missing: the store has no episodes" if _parts(path) else f"{path}: no episodes yet")
+        problems.append(
+            f"{index}: missing: the dataset has no episodes" if _parts(path) else f"{path}: no episodes yet"
+        )
         return
     try:
         text = read_file(index, path)
@@ -64,7 +63,7 @@ def _entries(path: Path, problems: list[str]) -> Iterator[IndexEntry]:
         return
     lines = whole_lines(text).split(b"\n")[:-1]
     if text != whole_lines(text):
-        problems.append(f"{index}: its last line is unfinished; the next acvp collect mends that")
+        problems.append(f"{index}: its last line is unfinished; the next acvp collect fixes that")
     seen: set[int] = set()
     for i, line in enumerate(lines, 1):
         try:
@@ -84,10 +83,10 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _strangers(path: Path, entries: list[IndexEntry]) -> list[str]:
-    """Files among the parts that no line of the index tells of."""
+    """Return a problem for each file among the parts that is not in the index."""
     known = {part_path(path, entry.number) for entry in entries}
     return [
-        f"{file}: not in the index: left by a killed writer (the next acvp collect takes it in) or put there"
+        f"{file}: not in the index: left by a killed writer (the next acvp collect adds it) or by another program"
         for file in _parts(path)
         if file not in known
     ]
@@ -106,14 +105,14 @@ def _check_episode(path: Path, entry: IndexEntry, info: StoreInfo | None) -> lis
 
 
 def _contradictions(episode: Episode, info: StoreInfo | None) -> Iterator[str]:
-    """Where an episode with the right checksum is still not what it says."""
+    """Yield what is wrong in an episode with the right checksum."""
     header = episode.header
     if episode.content_hash() != header.content or episode.content_hash(OPENING_FRAMES) != header.opening:
-        yield "its frames and actions are not the ones its header tells of"
+        yield "its frames and actions are not those of its header"
     if info is None:
         return
     if (header.height, header.width) != info.frame_shape[:2]:
-        yield f"frames of {header.height}×{header.width} in a store of {info.frame_shape[0]}×{info.frame_shape[1]}"
+        yield f"frames of {header.height}×{header.width} in a dataset of {info.frame_shape[0]}×{info.frame_shape[1]}"
     if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < len(info.action_meanings):
         yield f"an action outside 0 to {len(info.action_meanings) - 1}"
 
@@ -121,21 +120,24 @@ def _contradictions(episode: Episode, info: StoreInfo | None) -> Iterator[str]:
 SHEET_COLUMNS, SHEET_ROWS = 6, 4
 CAPTION_HEIGHT = 14
 TARGET_WIDTH = 160
-"""Small frames are enlarged toward this width by a whole factor, so that pixels stay crisp."""
+"""Small frames are enlarged to about this width, by a whole factor, so that pixels stay sharp."""
 
 
 def describe(store: EpisodeStore) -> list[tuple[str, str]]:
-    """(name, value) rows for people."""
+    """Return a dataset's facts as (name, value) rows."""
     info, height, width = store.info, *store.info.frame_shape[:2]
     rewards = np.array([float(episode.rewards.sum()) for episode in store])
     lengths = np.array([len(episode) for episode in store])
     terminated = sum(episode.header.terminated for episode in store)
-    plays = len({entry.opening for entry in store.entries})
+    different = len({entry.opening for entry in store.entries})
     palette = store.palette
     rows = [
         ("game", f"{info.env_id}  {_settings(info.settings)}".strip()),
         ("frames", f"{store.frames:,} of {height}×{width}, {'RGB' if palette is None else f'{len(palette)} colors'}"),
-        ("episodes", f"{len(store):,}: {terminated} terminated, {len(store) - terminated} cut off, {plays} different"),
+        (
+            "episodes",
+            f"{len(store):,}: {terminated} terminated, {len(store) - terminated} truncated, {different} different",
+        ),
         ("size", f"{store.size / 1e6:.2f} MB, {store.size / max(store.frames, 1):.0f} bytes a frame"),
         ("policy", f"{info.policy}, ε = {info.epsilon:g}, seed {info.seed}"),
         ("made with", ", ".join(f"{name} {version}" for name, version in info.versions.items()) or "unknown"),
@@ -151,19 +153,19 @@ def describe(store: EpisodeStore) -> list[tuple[str, str]]:
 
 
 def contact_sheet(store: EpisodeStore, path: Path) -> None:
-    """A PNG of frames at even distances over the whole store, with episode and frame number under each."""
+    """Write a picture of frames spread evenly over a dataset, with episode and frame number under each."""
     total = store.frames
-    places = np.linspace(0, total - 1, min(total, SHEET_COLUMNS * SHEET_ROWS)).astype(int)
-    ends = np.cumsum([entry.frames for entry in store.entries])
+    chosen = np.linspace(0, total - 1, min(total, SHEET_COLUMNS * SHEET_ROWS)).astype(int)
+    stops = np.cumsum([entry.frames for entry in store.entries])
     height, width, _ = store.info.frame_shape
     scale = max(1, TARGET_WIDTH // width)
     cell_w, cell_h = width * scale + 4, height * scale + CAPTION_HEIGHT + 4
-    columns = min(SHEET_COLUMNS, len(places))
-    sheet = Image.new("RGB", (cell_w * columns, cell_h * -(-len(places) // columns)), "white")
+    columns = min(SHEET_COLUMNS, len(chosen))
+    sheet = Image.new("RGB", (cell_w * columns, cell_h * -(-len(chosen) // columns)), "white")
     draw = ImageDraw.Draw(sheet)
-    for i, place in enumerate(places.tolist()):
-        episode = int(np.searchsorted(ends, place, side="right"))
-        frame = place - (int(ends[episode - 1]) if episode else 0)
+    for i, number in enumerate(chosen.tolist()):
+        episode = int(np.searchsorted(stops, number, side="right"))
+        frame = number - (int(stops[episode - 1]) if episode else 0)
         pixels = np.ascontiguousarray(store[episode].frames(frame, frame + 1)[0])
         x, y = i % columns * cell_w + 2, i // columns * cell_h + 2
         sheet.paste(Image.fromarray(pixels).resize((width * scale, height * scale), Image.Resampling.NEAREST), (x, y))

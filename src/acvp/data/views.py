@@ -1,12 +1,10 @@
-"""How a model or an agent looks at stored frames: in full color, or gray and small.
+"""Views of stored frames: full color, or gray and small; and the mean image that the paper subtracts.
 
-The gray 84×84 view is the Atari agents': the emulator's luminance, then OpenCV's area interpolation, as in Gymnasium's
-AtariPreprocessing and ALE's vector env (without their maximum over two emulator frames). Against the latter a few
-pixels in 100,000 differ by one gray level, where its own build of OpenCV rounds a half the other way.
+The gray 84×84 view is that of Atari agents: the emulator's luminance, then OpenCV's area interpolation, as in
+Gymnasium's AtariPreprocessing and ALE's vector env (without their maximum over two emulator frames). A few pixels in
+100,000 differ from ALE's vector env by one gray level, where its own build of OpenCV rounds a half the other way.
 
 Shapes: … any leading sizes, H height, W width, h and w the view's, K colors.
-
-The mean image that the paper subtracts from every frame.
 """
 
 from __future__ import annotations
@@ -24,25 +22,25 @@ from acvp.errors import UserError
 from acvp.seeding import generator
 
 LUMINANCE = (0.2989, 0.5870, 0.1140)
-"""Weights of red, green and blue: the emulator's own."""
+"""Weights of red, green and blue, as in the emulator."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A way of looking at frames; `apply` turns stored ones into (…, h, w, channels)."""
+    """A view; `apply` converts stored frames to (…, h, w, channels)."""
 
     name: str
     gray: bool = False
     size: tuple[int, int] | None = None
-    """(height, width) to resize to; None: as recorded."""
+    """(height, width) after resizing; None: as recorded."""
 
     def shape(self, frame_shape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """(h, w, channels) of the view on frames of a shape."""
+        """Return (h, w, channels) of the view of frames of a shape."""
         height, width = self.size or frame_shape[:2]
         return height, width, 1 if self.gray else 3
 
     def apply(self, frames: NDArray[np.uint8], palette: Palette | None) -> NDArray[np.uint8]:
-        """(…, H, W) palette indices, or (…, H, W, 3) RGB where palette is None, to uint8 (…, h, w, channels)."""
+        """Convert palette indices (…, H, W), or RGB (…, H, W, 3) if palette is None, to uint8 (…, h, w, channels)."""
         if not self.gray:
             return frames if palette is None else colorize(frames, palette)
         grays = luminance(frames) if palette is None else _look_up(frames, luminance(palette))
@@ -56,21 +54,21 @@ VIEWS = {view.name: view for view in (RGB, GRAY_84)}
 
 
 def get_view(name: str) -> View:
-    """A view by its name."""
+    """Return a view by its name."""
     if name not in VIEWS:
         raise UserError(f"unknown view {name!r}: choose one of {', '.join(VIEWS)}")
     return VIEWS[name]
 
 
 def luminance(colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(…, 3) RGB to (…) gray."""
+    """Convert RGB (…, 3) to gray (…)."""
     red, green, blue = (weight * colors[..., c] for c, weight in enumerate(LUMINANCE))
     gray: NDArray[np.float64] = red + green + blue
     return np.floor(gray + 0.5).astype(np.uint8)
 
 
 def resize_area(images: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """(…, H, W) to (…, *size): each new pixel is the mean of the area it covers."""
+    """Resize (…, H, W) to (…, *size): each new pixel is the mean of the area it covers."""
     flat = images.reshape(-1, *images.shape[-2:])
     small = np.empty((len(flat), *size), np.uint8)
     for image, out in zip(flat, small, strict=True):
@@ -79,23 +77,23 @@ def resize_area(images: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.
 
 
 def _look_up(indices: NDArray[np.uint8], values: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """values[indices], three times faster."""
+    """Return values[indices], three times faster."""
     table = values.tobytes() + bytes(MAX_COLORS - len(values))
     return np.frombuffer(indices.tobytes().translate(table), np.uint8).reshape(indices.shape)
 
 
 MAX_FRAMES = 50_000
-"""More frames do not change the mean by what a pixel can show; of larger stores, chunks are drawn at random."""
+"""Of larger datasets, chunks are drawn at random: more frames do not change the mean visibly."""
 
 
 def mean_frame(store: EpisodeStore, view: View = RGB, *, seed: int = 0) -> NDArray[np.float32]:
-    """(h, w, channels): the mean over all frames of a store, per pixel and channel, in pixel values."""
-    places = [(i, first) for i, entry in enumerate(store.entries) for first in range(0, entry.frames, CHUNK_FRAMES)]
+    """Return the mean over all frames of a dataset, per pixel and channel, in pixel values: (h, w, channels)."""
+    chunks = [(i, first) for i, entry in enumerate(store.entries) for first in range(0, entry.frames, CHUNK_FRAMES)]
     if store.frames > MAX_FRAMES:
-        drawn = generator("mean", seed).choice(len(places), MAX_FRAMES // CHUNK_FRAMES, replace=False)
-        places = [places[k] for k in sorted(drawn.tolist())]
+        drawn = generator("mean", seed).choice(len(chunks), MAX_FRAMES // CHUNK_FRAMES, replace=False)
+        chunks = [chunks[k] for k in sorted(drawn.tolist())]
     total, count = np.zeros(view.shape(store.info.frame_shape), np.float64), 0
-    for i, first in places:
+    for i, first in chunks:
         episode = store[i]
         frames = view.apply(episode.stored(first, min(first + CHUNK_FRAMES, len(episode))), episode.palette)
         total += frames.sum(axis=0, dtype=np.uint32)

@@ -1,8 +1,8 @@
-"""Windows: short runs of consecutive frames, drawn over all legal places, never across an episode's end.
+"""Windows: short runs of consecutive frames of one episode, drawn at random or spread over the episodes.
 
 The batch of step s is a pure function of (seed, s, rank): a resumed or distributed run needs no loader state.
 
-Shapes: B windows, L = context + horizon frames, H height, W width.
+Shapes: B windows, L = context + horizon frames, n frames asked for, H height, W width; h, w, C of a view.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.episode import Episode
+from acvp.data.episode import CHUNK_FRAMES, Episode
 from acvp.data.palette import Palette, Translation, translation
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
@@ -26,10 +26,12 @@ from acvp.seeding import generator
 
 @dataclass(frozen=True)
 class Window:
-    """How many frames are given and how many are to be predicted."""
+    """The shape of a window."""
 
     context: int
+    """Frames that are given."""
     horizon: int
+    """Frames that are to be predicted."""
 
     def __post_init__(self) -> None:
         if self.context < 1 or self.horizon < 0:
@@ -38,6 +40,15 @@ class Window:
     @property
     def length(self) -> int:
         return self.context + self.horizon
+
+
+class WindowStart(NamedTuple):
+    """Where a window begins."""
+
+    episode: int
+    """Position of the episode in the dataset."""
+    frame: int
+    """Number of its first frame."""
 
 
 class WindowBatch(NamedTuple):
@@ -49,29 +60,30 @@ class WindowBatch(NamedTuple):
     """(B, L - 1)"""
     rewards: NDArray[np.float32]
     """(B, L - 1)"""
-    ends: NDArray[np.bool_]
+    terminated: NDArray[np.bool_]
     """(B, L - 1): the game ended by its own rules with this action."""
     palette: Palette | None
 
 
-class Emphasis(NamedTuple):
-    """Windows to draw more often: a share of all is drawn by their weights."""
+class Priority(NamedTuple):
+    """A sampling priority: a share of all windows is drawn by weights instead of uniformly."""
 
     share: float
+    """Share of the draws, 0 to 1."""
     cumulative: NDArray[np.float64]
-    """Weights of the windows up to each, (len(windows),)."""
+    """Cumulative weights of the windows, (len(windows),)."""
 
 
 class Windows:
-    """All windows of one shape in a store; number k stands for one place, k from 0 to len(windows) - 1."""
+    """All windows of one shape in a dataset, numbered from 0 to len(windows) - 1."""
 
     def __init__(self, store: EpisodeStore, window: Window, view: View | None = None) -> None:
-        """Without a view frames come as they are stored: indices where the store has a palette, which is fastest."""
+        """Without a view frames come as stored, which is fastest: palette indices if the dataset has a palette."""
         self.store, self.window, self.view = store, window, view
-        legal = [max(0, entry.frames - window.length + 1) for entry in store.entries]
-        self.left_out = legal.count(0)
-        """Episodes too short for the window."""
-        self._ends = np.cumsum(legal, dtype=np.int64)
+        counts = count_starts(store, window)
+        self.left_out = int((counts == 0).sum())
+        """Number of episodes that are too short for the window."""
+        self._stops = np.cumsum(counts)
         if not len(self):
             longest = max((entry.frames for entry in store.entries), default=0)
             raise UserError(
@@ -81,49 +93,49 @@ class Windows:
         self._tables: dict[int, Translation | None] = {}
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return int(self._stops[-1]) if len(self._stops) else 0
 
-    def locate(self, number: int) -> tuple[int, int]:
-        """(position of the episode in the store, first frame) of a window."""
+    def locate(self, number: int) -> WindowStart:
+        """Return where a window begins."""
         if not 0 <= number < len(self):
             raise IndexError(f"window {number} of {len(self)}")
-        position = int(np.searchsorted(self._ends, number, side="right"))
-        before = int(self._ends[position - 1]) if position else 0
-        return position, number - before
+        position = int(np.searchsorted(self._stops, number, side="right"))
+        before = int(self._stops[position - 1]) if position else 0
+        return WindowStart(position, number - before)
 
-    def eventful(self) -> NDArray[np.float64]:
-        """Weights of windows by what comes in their predicted part: a reward above 0, one below 0, the end of the game.
+    def event_weights(self) -> NDArray[np.float64]:
+        """Return weights (len(windows),) by the events to predict: a reward above 0, one below 0, a termination.
 
-        Each of the three, where there is any, has the same weight in all, so that ends, of which there are few, are
-        not lost among rewards. Windows with none of them weigh nothing.
+        The windows of each kind of event have the same total weight, so that terminations, which are few, are not lost
+        among rewards. Windows without events have weight 0.
         """
-        found: tuple[list[int], ...] = ([], [], [])
+        windows_by_kind: tuple[list[int], ...] = ([], [], [])
         first = 0
         for position, entry in enumerate(self.store.entries):
-            last = int(self._ends[position]) - first - 1  # start of the last window of the episode
+            last = int(self._stops[position]) - first - 1  # start of the last window of the episode
             episode = self.store[position]
-            ends = [entry.frames - 2] if episode.header.terminated else []
-            kinds = (np.flatnonzero(episode.rewards > 0).tolist(), np.flatnonzero(episode.rewards < 0).tolist(), ends)
-            for numbers, events in zip(found, kinds, strict=True):
+            last_step = [entry.frames - 2] if episode.header.terminated else []
+            rewards = np.flatnonzero(episode.rewards > 0).tolist(), np.flatnonzero(episode.rewards < 0).tolist()
+            for numbers, events in zip(windows_by_kind, (*rewards, last_step), strict=True):
                 numbers += [first + start for start in self._before(events, last)]
-            first = int(self._ends[position])
+            first = int(self._stops[position])
         weights = np.zeros(len(self))
-        for numbers in found:
+        for numbers in windows_by_kind:
             weights[numbers] += 1 / max(len(numbers), 1)
         return weights
 
     def _before(self, events: Sequence[int], last: int) -> list[int]:
-        """First frames, at most ``last``, of the windows in whose predicted part one of the events comes."""
+        """Return the first frames, at most `last`, of the windows that have one of the events to predict."""
         length, context = self.window.length, self.window.context
-        starts = (range(max(0, event - length + 2), min(last, event - context + 1) + 1) for event in events)
-        return sorted({start for each in starts for start in each})
+        ranges = (range(max(0, event - length + 2), min(last, event - context + 1) + 1) for event in events)
+        return sorted({start for starts in ranges for start in starts})
 
-    def emphasis(self, share: float, weights: NDArray[np.float64]) -> tuple[Emphasis, ...]:
-        """An emphasis on windows by their weights (len(windows),), or none where the share or all weights are zero."""
+    def priority(self, share: float, weights: NDArray[np.float64]) -> tuple[Priority, ...]:
+        """Return a priority by weights (len(windows),), or none if the share or all weights are 0."""
         if len(weights) != len(self):
             raise ValueError(f"{len(weights)} weights for {len(self)} windows")
         cumulative = np.cumsum(weights)
-        return (Emphasis(share, cumulative),) if share and cumulative[-1] else ()
+        return (Priority(share, cumulative),) if share and cumulative[-1] else ()
 
     def draw(
         self,
@@ -133,36 +145,36 @@ class Windows:
         step: int,
         rank: int = 0,
         world_size: int = 1,
-        emphases: Sequence[Emphasis] = (),
+        priorities: Sequence[Priority] = (),
     ) -> NDArray[np.int64]:
-        """The window numbers of this rank's share of step's batch: W ranks of B see what one rank of W·B would.
+        """Return the window numbers of this rank's part of a step's batch: W ranks of B draw what one of W·B would.
 
-        Each emphasis has its share, and what is left is drawn uniformly.
+        Each priority draws its share; the rest is drawn uniformly.
         """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}: ranks count from 0 to world_size - 1")
         numbers = generator("windows", seed, step).integers(len(self), size=size * world_size)
         rng, taken = generator("emphases", seed, step), 0.0
-        coins, places = rng.random((2, len(numbers)))
-        for share, cumulative in emphases:
+        coins, quantiles = rng.random((2, len(numbers)))
+        for share, cumulative in priorities:
             chosen = (taken <= coins) & (coins < taken + share)
-            numbers[chosen] = np.searchsorted(cumulative, places[chosen] * cumulative[-1], side="right")
+            numbers[chosen] = np.searchsorted(cumulative, quantiles[chosen] * cumulative[-1], side="right")
             taken += share
         return numbers[rank * size : (rank + 1) * size]
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """Of a frame: (H, W) indices in the store's palette, or (H, W, C)."""
+        """Shape of a stored frame: (H, W) indices in the dataset's palette, or (H, W, 3) RGB."""
         shape = self.store.info.frame_shape
         return shape[:2] if self.store.palette is not None else shape
 
     def batch(self, numbers: NDArray[np.int64]) -> WindowBatch:
-        """Decode windows into one batch."""
+        """Return windows as one batch."""
         length = self.window.length
         frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
         actions = np.empty((len(numbers), length - 1), np.int64)
         rewards = np.empty((len(numbers), length - 1), np.float32)
-        ends = np.zeros((len(numbers), length - 1), np.bool_)
+        terminated = np.zeros((len(numbers), length - 1), np.bool_)
         for row, number in enumerate(numbers.tolist()):
             position, start = self.locate(number)
             episode, stop = self.store[position], start + length
@@ -170,20 +182,20 @@ class Windows:
             actions[row] = episode.actions[start : stop - 1]
             rewards[row] = episode.rewards[start : stop - 1]
             if length > 1:
-                ends[row, -1] = episode.header.terminated and stop == len(episode)
+                terminated[row, -1] = episode.header.terminated and stop == len(episode)
         palette = self.store.palette
         if self.view is None:
-            return WindowBatch(frames, actions, rewards, ends, palette)
-        return WindowBatch(self.view.apply(frames, palette), actions, rewards, ends, None)
+            return WindowBatch(frames, actions, rewards, terminated, palette)
+        return WindowBatch(self.view.apply(frames, palette), actions, rewards, terminated, None)
 
     def frames(self, position: int, start: int, stop: int) -> NDArray[np.uint8]:
-        """Frames of an episode as they are stored: (T, H, W) indices in the store's palette, or (T, H, W, C)."""
+        """Return frames of an episode as stored: (n, H, W) indices in the dataset's palette, or (n, H, W, 3) RGB."""
         out = np.empty((stop - start, *self.stored_shape), np.uint8)
         self._decode(position, self.store[position], start, out)
         return out
 
     def _decode(self, position: int, episode: Episode, start: int, out: NDArray[np.uint8]) -> None:
-        """The frames in the store's palette, or as RGB where the store has none."""
+        """Decode frames into `out`, in the dataset's palette, or as RGB if it has none."""
         palette, stop = self.store.palette, start + len(out)
         if palette is None:
             out[:] = episode.frames(start, stop)
@@ -196,6 +208,72 @@ class Windows:
             out[:] = np.frombuffer(out.tobytes().translate(table.table), np.uint8).reshape(out.shape)
 
 
+def count_starts(store: EpisodeStore, window: Window) -> NDArray[np.int64]:
+    """Return how many windows begin in each episode, (episodes,)."""
+    return np.array([max(0, entry.frames - window.length + 1) for entry in store.entries], np.int64)
+
+
+def choose_starts(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[WindowStart]:
+    """Return `count` window starts, or all there are, spread evenly over episodes, in the order of the dataset.
+
+    They are drawn by seed, without replacement; `option` is what an error names.
+    """
+    counts = count_starts(store, window)
+    if not counts.any():
+        longest = max((entry.frames for entry in store.entries), default=0)
+        raise UserError(
+            f"--{option} {window.horizon}: the longest of {len(store)} test episodes in {store.path} has {longest} "
+            f"frames, and {window.context} are given first; choose at most {max(0, longest - window.context)}, or "
+            "record longer episodes"
+        )
+    chosen = []
+    for position, share in enumerate(_deal(counts, count, seed)):
+        rng = generator("places", seed, store.entries[position].number)
+        starts = rng.choice(int(counts[position]), int(share), replace=False)
+        chosen += [WindowStart(position, int(start)) for start in sorted(starts)]
+    return chosen
+
+
+def _deal(available: NDArray[np.int64], count: int, seed: int) -> list[int]:
+    """Deal `count` windows to the episodes in turns, in random order; no episode gets more than it has."""
+    order = generator("shares", seed).permutation(len(available))
+    shares = [0] * len(available)
+    left = min(count, int(available.sum()))
+    while left:
+        for position in order.tolist():
+            if left and shares[position] < available[position]:
+                shares[position] += 1
+                left -= 1
+    return shares
+
+
+class WindowReader:
+    """Reads windows side by side, a few steps at a time: frames[t], actions[t] → frames[t + 1]."""
+
+    def __init__(self, store: EpisodeStore, starts: Sequence[WindowStart], view: View) -> None:
+        self.store, self.starts, self.view = store, starts, view
+
+    def frames(self, first: int, stop: int) -> NDArray[np.uint8]:
+        """Return frames `first` to `stop` - 1 of each window, (B, n, h, w, C)."""
+        return np.stack([self._read(start, first, stop) for start in self.starts])
+
+    def steps(self, first: int, count: int) -> Iterator[NDArray[np.uint8]]:
+        """Yield the frames (B, h, w, C) of `count` steps, beginning with `first`; memory does not grow with `count`."""
+        for start in range(first, first + count, CHUNK_FRAMES):
+            block = self.frames(start, min(start + CHUNK_FRAMES, first + count))
+            yield from block.swapaxes(0, 1)
+
+    def actions(self, first: int, stop: int) -> NDArray[np.int64]:
+        """Return actions `first` to `stop` - 1 of each window, (B, n)."""
+        rows = [self.store[episode].actions[frame + first : frame + stop] for episode, frame in self.starts]
+        return np.stack(rows).astype(np.int64)
+
+    def _read(self, start: WindowStart, first: int, stop: int) -> NDArray[np.uint8]:
+        episode = self.store[start.episode]
+        stored = episode.stored(start.frame + first, start.frame + stop)
+        return self.view.apply(stored, episode.palette)
+
+
 def stream(
     windows: Windows,
     size: int,
@@ -206,15 +284,15 @@ def stream(
     world_size: int = 1,
     threads: int = 1,
     ahead: int = 2,
-    emphases: Sequence[Emphasis] = (),
+    priorities: Sequence[Priority] = (),
 ) -> Iterator[WindowBatch]:
-    """Batches of steps first_step, first_step + 1, … for ever, decoded `ahead` of need by threads.
+    """Yield the batches of steps first_step, first_step + 1, … without end, decoded ahead of need by threads.
 
-    Threads, not processes: decoding is C code that lets others run, and a batch need not be copied between processes.
+    Threads are enough: decoding is C code that releases the interpreter lock, and no batch has to be copied.
     """
 
     def make(step: int) -> WindowBatch:
-        drawn = windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size, emphases=emphases)
+        drawn = windows.draw(size, seed=seed, step=step, rank=rank, world_size=world_size, priorities=priorities)
         return windows.batch(drawn)
 
     steps = count(first_step)

@@ -1,4 +1,4 @@
-"""Adding episodes to a store: one writer at a time, each episode whole or not there at all."""
+"""Adds episodes to a dataset: one writer at a time, each episode whole or absent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from acvp.errors import UserError
 
 
 class StoreWriter:
-    """Writes episodes into a store; get one with `open_writer`."""
+    """Writes episodes into a dataset; `open_writer` returns one."""
 
     def __init__(self, path: Path, info: StoreInfo) -> None:
         self.path, self.info = path, info
@@ -43,21 +43,21 @@ class StoreWriter:
 
     @property
     def entries(self) -> list[IndexEntry]:
-        """What the store holds now, by number."""
+        """The entries of the dataset, by number."""
         return [self._entries[number] for number in sorted(self._entries)]
 
     def add(self, episode: Episode) -> None:
-        """Make an episode part of the store; when this returns it survives anything."""
+        """Add an episode; when this returns, it survives kills and power losses."""
         number = episode.header.number
         if number in self._entries:
-            raise StoreError(f"{self.path}: episode {number} is there already")
+            raise StoreError(f"{self.path}: episode {number} exists already")
         self._check(episode)
         data = serialize(episode)
         write_atomic(part_path(self.path, number), data)
         self._enter(IndexEntry.of(episode, data))
 
     def remove_from(self, number: int) -> None:
-        """Take away the episodes from `number` on: first from the index, then from the disk."""
+        """Remove the episodes from `number` on: first from the index, then from the disk."""
         surplus = [n for n in self._entries if n >= number]
         for n in surplus:
             del self._entries[n]
@@ -67,7 +67,7 @@ class StoreWriter:
         sync_folder(self.path / PARTS_NAME)
 
     def rewrite_index(self) -> None:
-        """Put the lines in the order of their numbers, so that equal stores are equal byte for byte."""
+        """Write the lines in the order of their numbers, so that equal datasets are equal byte for byte."""
         lines = "".join(entry.to_line() + "\n" for entry in self.entries)
         write_atomic(self.path / INDEX_NAME, lines.encode())
 
@@ -75,11 +75,11 @@ class StoreWriter:
         height, width, _ = self.info.frame_shape
         header, count = episode.header, len(self.info.action_meanings)
         if (header.height, header.width) != (height, width):
-            raise StoreError(f"an episode of {header.height}×{header.width} frames for a store of {height}×{width}")
+            raise StoreError(f"an episode of {header.height}×{header.width} frames for a dataset of {height}×{width}")
         if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < count:
             raise StoreError(
                 f"actions {episode.actions.min()} to {episode.actions.max()} in episode {header.number}, "
-                f"but the store has actions 0 to {count - 1}"
+                f"but the dataset has actions 0 to {count - 1}"
             )
 
     def _enter(self, entry: IndexEntry) -> None:
@@ -87,7 +87,7 @@ class StoreWriter:
         self._entries[entry.number] = entry
 
     def adopt_finished_parts(self) -> None:
-        """Enter parts that a killed writer finished but did not list, and drop an unfinished last line."""
+        """Index the parts that a killed writer finished but did not list, and remove an unfinished last line."""
         index = self.path / INDEX_NAME
         if index.exists() and (text := read_file(index, self.path)) != whole_lines(text):
             self.rewrite_index()
@@ -101,16 +101,16 @@ class StoreWriter:
                 episode = parse(data)
                 self._check(episode)
                 if episode.content_hash() != episode.header.content:
-                    raise StoreError("its frames and actions are not the ones its header tells of")
+                    raise StoreError("its frames and actions are not those of its header")
             except (UserError, OSError) as error:
-                raise StoreError(f"{file}: not listed in the index and {error}; move it away to go on") from error
+                raise StoreError(f"{file}: not listed in the index and {error}; move it away to continue") from error
             if file == part_path(self.path, episode.header.number):
                 self._enter(IndexEntry.of(episode, data))
 
 
 @contextmanager
 def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
-    """Hold a store for writing, making it if there is none; refuses a store that records something else."""
+    """Open a dataset for writing, or make a new one; UserError if it records something else."""
     path = Path(path)
     try:
         info = checked_info(info)
@@ -130,11 +130,11 @@ def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
 
 def _refuse_foreign_folder(path: Path) -> None:
     if path.is_file():
-        raise UserError(f"{path} is a file; a store is a folder")
+        raise UserError(f"{path} is a file; a dataset is a folder")
     if path.is_dir() and not (path / STORE_NAME).exists():
         foreign = sorted(p.name for p in path.iterdir() if not p.name.startswith(".") and p.name != PARTS_NAME)
         if foreign:
-            raise UserError(f"{path} is not a store and not empty (it has {foreign[0]}); choose another folder")
+            raise UserError(f"{path} is not a dataset and not empty (it has {foreign[0]}); choose another folder")
 
 
 def _refuse_changed_info(path: Path, info: StoreInfo) -> None:

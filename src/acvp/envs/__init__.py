@@ -1,4 +1,4 @@
-"""Where frames come from: any Gymnasium env with image frames and discrete actions, Atari, and ToyGame."""
+"""Games: Atari, any Gymnasium env with image frames and discrete actions, and ToyGame."""
 
 from acvp.envs.game import Game, SavedState, Step
 from acvp.envs.make import load_module, make_game

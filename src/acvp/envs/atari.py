@@ -1,9 +1,8 @@
-"""The one place that knows the Arcade Learning Environment: its ids, its emulator, its palette, its saved states.
+"""Atari games in the Arcade Learning Environment (ALE): ids, emulator, palette, saved states, object positions.
 
-Where the controlled object of the paper's five games is, read from the console's 128 bytes of RAM.
-
-The addresses of the coordinates are those of AtariARI (Anand et al., 2019); everything else here was found and all of
-it was checked by finding the sprite in the frames. docs/environments.md lists every byte and the errors measured.
+In the paper's five games the position of the controlled object is read from the console's 128 bytes of RAM. The
+addresses of the coordinates are those of AtariARI (Anand et al., 2019). All were checked against the sprites in the
+frames; docs/environments.md lists every byte and the measured errors.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ def _qbert(ram: Ram) -> Position:
     """Bytes 67 and 43: Q*bert's row and column; byte 59: not 0 when it has missed the pyramid; byte 115: 2 when lost;
     byte 81: frames to wait for the next life.
 
-    The screen lags behind the RAM, so the row is mended by the direction of the hop: byte 82 is 26 in a hop up and 255
-    in a hop down, byte 55 its clock, which runs down.
+    The screen lags behind the RAM, so the row is corrected by the direction of the hop: byte 82 is 26 in a hop up and
+    255 in a hop down, byte 55 its clock, which runs down.
     """
     row, hop, clock = int(ram[67]), int(ram[82]), int(ram[55])
     on_screen = 20 <= row < 200
@@ -62,7 +61,7 @@ def _qbert(ram: Ram) -> Position:
 
 
 def _ms_pacman(ram: Ram) -> Position:
-    """Bytes 16 and 10: Ms Pacman's row and column, which goes on past the screen's edge in the tunnels."""
+    """Bytes 16 and 10: Ms Pacman's row and column, which continues past the screen's edge in the tunnels."""
     return int(ram[16]) + 5.5, (int(ram[10]) - 8.5) % 160
 
 
@@ -77,9 +76,9 @@ POSITIONS: dict[str, Callable[[Ram], Position]] = {
 
 
 FRAME_SKIP = 4
-"""Emulator frames per decision (paper, section 4)."""
+"""Emulator frames per agent step (paper, section 4)."""
 MAX_EMULATOR_FRAMES = 108_000
-"""Emulator frames after which an episode is cut off unless told otherwise: 30 minutes of play, as in Gymnasium."""
+"""Default limit of an episode in emulator frames: 30 minutes, as in Gymnasium."""
 
 _SPELLING = re.compile(r"(?:ALE/)?(?P<name>\w+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 
@@ -94,10 +93,10 @@ def atari_id(env_id: str) -> str | None:
     """Return the canonical id of an Atari game in any of its spellings, None if it is not one."""
     spec = gymnasium.registry.get(env_id)
     if spec is not None and not str(spec.entry_point).startswith("ale_py"):
-        return None  # somebody else's game that happens to be spelled like one of these
+        return None  # another package's game with the name of one of these
     match = _SPELLING.fullmatch(env_id)
-    wanted = match["name"].replace("_", "").lower() if match else None
-    return next((canonical for canonical, rom in atari_games().items() if rom.replace("_", "") == wanted), None)
+    name = match["name"].replace("_", "").lower() if match else None
+    return next((canonical for canonical, rom in atari_games().items() if rom.replace("_", "") == name), None)
 
 
 class AtariGame(Game):
@@ -128,13 +127,13 @@ class AtariGame(Game):
         )
         self.limit = limit or MAX_EMULATOR_FRAMES // self._skip
         self.versions["ale-py"] = version("ale-py")
-        self._first_moment = self._payload()
+        self._power_up_state = self._payload()
         self._ale.act(ale_py.Action.NOOP)
         self._has_lives = self._ale.lives() > 0  # some games count them only after their first frame
 
     def _begin(self, seed: int) -> Frame:
         self._ale.reset_game()
-        return self._put_back(self._first_moment)
+        return self._put_back(self._power_up_state)
 
     def _emulate(self, actions: Sequence[int]) -> Step:
         ale, action_set = self._ale, self._action_set
@@ -160,7 +159,7 @@ class AtariGame(Game):
         return self._put_back(state.payload)
 
     def _put_back(self, payload: bytes) -> Frame:
-        """Put emulator and screen back, but not the input held, and return the frame."""
+        """Restore emulator and screen, but not the held input, and return the frame."""
         height, width, _ = self.frame_shape
         frame_size, screen_size = 3 * height * width, 4 * height * width
         frame = np.frombuffer(payload, np.uint8, frame_size).reshape(self.frame_shape)
@@ -175,11 +174,11 @@ class AtariGame(Game):
         return self._screen()[1].copy() if self._restored else self._ale.getScreen()
 
     def controlled_position(self) -> tuple[float, float] | None:
-        """Return where the RAM says the controlled object is (docs/environments.md), None where it is not known."""
+        """Return the controlled object's position by the RAM (docs/environments.md), None while it is unknown."""
         return self._position(self._ale.getRAM()) if self._position else None
 
     def close(self) -> None:
-        """Do nothing: the emulator goes with its last reference."""
+        """Do nothing: the emulator is freed with its last reference."""
 
     def _screen(self) -> tuple[Frame, npt.NDArray[np.uint8]]:
         return self._restored or (self._ale.getScreenRGB(), self._ale.getScreen())

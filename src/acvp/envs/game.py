@@ -1,6 +1,6 @@
-"""The uniform face of a game: frames in uint8, actions 0..A-1, an episode decided by its seed and its actions.
+"""The interface of all games: uint8 frames, actions 0 to A - 1, episodes that follow from their seed and actions.
 
-A moment of a game that can be returned to, in memory or from disk, without pickle.
+A game can save its state, return to it, and try plans of actions from where it is.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _MAGIC = b"acvp-state-1\n"
 
 @dataclass(frozen=True, kw_only=True)
 class SavedState:
-    """Everything that decides how a game goes on, and the frame it shows."""
+    """The whole state of a game, and the frame it shows; kept in memory or on disk, without pickle."""
 
     env_id: str
-    """Canonical id of the game that made it; only the same game takes it back."""
+    """Canonical id of the game; only the same game can restore it."""
     elapsed: int
-    """Decisions since the reset."""
+    """Agent steps since the reset."""
     ended: bool
     """Whether the episode was over."""
     lives: int
-    """Lives left, -1 where the game has none."""
+    """Lives left; -1: the game has no lives."""
     last_action: int
     """The action executed last, which a sticky joystick may repeat."""
     generator: dict[str, Any] | None
@@ -77,29 +77,29 @@ Json = str | int | float | bool | None
 
 
 class Step(NamedTuple):
-    """What one decision led to."""
+    """The result of one agent step."""
 
     frame: Frame
-    """uint8 (H, W, 3), the caller's to keep."""
+    """uint8 (H, W, 3), a copy that the caller may keep or change."""
     reward: float
     """Sum over the repeated emulator steps."""
     terminated: bool
     """The game itself is over."""
     truncated: bool
-    """The episode was cut off by a time limit."""
+    """The episode was truncated by a time limit."""
 
 
 class Game(ABC):
-    """A pixel game under one interface, whatever runs it.
+    """A game with image frames and discrete actions.
 
-    One `step` is one decision: the action is held for `frame_skip` emulator steps. With `sticky` > 0 each of them
-    repeats the action executed before it with that probability (Machado et al., 2018; action 0 before the first);
-    the draws come from a generator seeded by `reset`, so an episode is a function of its seed and its actions alone.
-    Subclasses run the emulator; episode length, sticky actions and saved bookkeeping live here.
+    One `step` is one agent step: the action is held for `frame_skip` emulator steps. With `sticky` > 0, each emulator
+    step repeats the action before it with that probability (Machado et al., 2018; action 0 before the first). The
+    draws come from a generator that `reset` seeds, so an episode is a function of its seed and its actions alone.
+    Subclasses run the emulator; this class counts steps, draws sticky actions and keeps both in saved states.
     """
 
     lives: int = -1
-    """Lives left, -1 where the game has no such thing."""
+    """Lives left; -1: the game has no lives."""
     can_save: bool = False
     """Whether `save` and `restore` work."""
 
@@ -120,21 +120,21 @@ class Game(ABC):
         self._sticky = float(settings["sticky"] or 0)
         self._skip = int(settings["frame_skip"] or 1)
         self.limit = limit
-        """Decisions after which an episode is cut off; None: never."""
+        """Agent steps after which an episode is truncated; None: never."""
         self._elapsed = 0
         self._ended = True
         self._last_action = 0
         self._generator: np.random.Generator | None = None
 
     def reset(self, seed: int) -> Frame:
-        """Begin the episode that this seed stands for and return its first frame."""
+        """Begin the episode of this seed and return its first frame."""
         frame = self._begin(seed)
         self._elapsed, self._ended, self._last_action = 0, False, 0
         self._generator = np.random.default_rng(seed) if self._sticky else None
         return frame
 
     def step(self, action: int) -> Step:
-        """Hold an action for one decision."""
+        """Take one agent step."""
         if self._ended:
             raise RuntimeError(f"{self.env_id} has no running episode: call reset(seed) or restore(state) before step")
         if not 0 <= action < len(self.action_meanings):
@@ -147,7 +147,7 @@ class Game(ABC):
         return step
 
     def save(self) -> SavedState:
-        """Save this moment; `restore` continues from it bit for bit."""
+        """Save the state; after `restore` the game continues from it bit for bit."""
         payload = self._payload()
         return SavedState(
             env_id=self.env_id,
@@ -160,7 +160,7 @@ class Game(ABC):
         )
 
     def restore(self, state: SavedState) -> Frame:
-        """Return to a saved moment and to its frame."""
+        """Return to a saved state and return its frame."""
         if state.env_id != self.env_id:
             raise UserError(f"the saved state is of {state.env_id}, this game is {self.env_id}: make_game the same one")
         generator = _generator_at(state.generator) if self._sticky else None
@@ -192,7 +192,7 @@ class Game(ABC):
         return steps
 
     def color_keys(self) -> npt.NDArray[np.uint8] | None:
-        """Return (H, W) keys of the current frame, equal keys being equal colors, or None where there are none."""
+        """Return (H, W) bytes of the current frame that are equal where colors are, or None if the game has none."""
         return None
 
     def controlled_position(self) -> tuple[float, float] | None:
@@ -220,7 +220,7 @@ class Game(ABC):
         raise UserError(f"{self.env_id} cannot restore a state: its env has no restore_state (docs/environments.md)")
 
     def _executed(self, action: int) -> Sequence[int]:
-        """Return what the emulator gets in each of its steps while the player holds this action."""
+        """Return the action of each emulator step in one agent step."""
         if self._generator is None:
             self._last_action = action
             return (action,) * self._skip
@@ -243,7 +243,7 @@ class Game(ABC):
 
     def __repr__(self) -> str:
         height, width, _ = self.frame_shape
-        where = "no running episode" if self._ended else f"decision {self._elapsed}"
+        where = "no running episode" if self._ended else f"step {self._elapsed}"
         options = ", ".join(f"{key}={value}" for key, value in self.settings.items() if value not in (None, 0.0))
         return f"<{self.env_id} {height}×{width}, actions {' '.join(self.action_meanings)}, {options}, {where}>"
 

@@ -21,9 +21,9 @@ MAX_REWARD = float(np.finfo(np.float32).max)
 
 
 class GymGame(Game):
-    """A Gymnasium env behind the uniform face.
+    """A Gymnasium env as a Game.
 
-    An env may offer more than Gymnasium asks for, and what it offers is used: `get_action_meanings() -> list[str]`,
+    An env may have more than Gymnasium requires, and what it has is used: `get_action_meanings() -> list[str]`,
     `save_state() -> bytes` with `restore_state(bytes) -> observation`, `controlled_position() -> (row, column)`,
     and `info["lives"]`. What an env raises, and what it returns that Gymnasium does not allow, is a UserError that
     names the env and the call.
@@ -89,20 +89,20 @@ class GymGame(Game):
         return self._frame("restore_state", observation)
 
     def controlled_position(self) -> tuple[float, float] | None:
-        """Return what the env says of its controlled object, None where it says nothing."""
+        """Return the position that the env reports, None if it reports none."""
         position = getattr(self._env, "controlled_position", None)
         if not callable(position):
             return None
         with user_code(f"{self.env_id}: controlled_position()"):
-            found = position()
-        if found is None:
+            returned = position()
+        if returned is None:
             return None
         try:
-            row, column = map(float, found)
+            row, column = map(float, returned)
         except (TypeError, ValueError):
             row = column = math.nan
         if not (math.isfinite(row) and math.isfinite(column)):
-            raise self._nonsense("controlled_position", "(row, column) or None", found)
+            raise self._nonsense("controlled_position", "(row, column) or None", returned)
         return row, column
 
     def close(self) -> None:
@@ -138,8 +138,8 @@ class GymGame(Game):
             raise self._nonsense(call, f'a number from 0 to {MAX_LIVES} as info["lives"]', lives)
         return int(lives)
 
-    def _nonsense(self, call: str, wanted: str, got: Any) -> UserError:
-        return UserError(f"{self.env_id}: {call} should return {wanted}, not {_shown(got)}: fix the env")
+    def _nonsense(self, call: str, expected: str, got: Any) -> UserError:
+        return UserError(f"{self.env_id}: {call} should return {expected}, not {_shown(got)}: fix the env")
 
 
 def _image_shape(env_id: str, space: spaces.Space[Any]) -> tuple[int, ...]:

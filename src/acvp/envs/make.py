@@ -1,4 +1,4 @@
-"""From what a user writes (`freeway`, `ALE/Freeway-v5`, `acvp/Toy-v0`, `my_module:My-v0`) to a Game."""
+"""Makes a Game by its name: `freeway`, `ALE/Freeway-v5`, `acvp/Toy-v0`, `my_module:My-v0`."""
 
 import difflib
 import importlib
@@ -23,10 +23,9 @@ def make_game(
 ) -> Game:
     """Make a game by its Gymnasium id or an Atari game's bare name.
 
-    `frame_skip` None is 4 for Atari and 1 elsewhere, where an env's step is a decision already; `max_steps` (decisions
-    per episode) replaces the env's own limit. A third-party id needs the module that registers it: import that first.
-    Nothing is imported here, since the id may come from a file; `import_module`, which may also be written before the
-    id, as in `my_module:My-v0`, is only recorded.
+    `frame_skip` None is 4 for Atari and 1 for other envs. `max_steps` (agent steps per episode) replaces the env's own
+    limit. A third-party id needs the module that registers it: import that first. Nothing is imported here, since the
+    id may come from a file; `import_module`, or a module before the id as in `my_module:My-v0`, is only recorded.
     """
     module, _, bare = env_id.rpartition(":")
     for name in (module, import_module):
@@ -48,7 +47,7 @@ def _settings(
     if skip < 1:
         raise UserError(f"frame_skip is {skip}: an action is held for at least 1 emulator step")
     if max_steps is not None and max_steps < 1:
-        raise UserError(f"max_steps is {max_steps}: an episode has at least 1 decision")
+        raise UserError(f"max_steps is {max_steps}: an episode has at least 1 step")
     return {"sticky": float(sticky), "frame_skip": skip, "max_steps": max_steps, "import_module": import_module}
 
 

@@ -16,13 +16,13 @@ Cell = tuple[int, int]  # row, column
 
 TOY_ID = "acvp/Toy-v0"
 TOY_STEPS = 200
-"""Decisions after which the registered game is truncated."""
+"""Steps after which an episode of the registered game is truncated."""
 
 CELL = 2
 """Pixels per cell: every object is one cell."""
 LIVES = 3
 STUN = 6
-"""Decisions that the player ignores after it was hit; nothing on the screen tells."""
+"""Steps for which the player does not move after a hit; no pixel shows it."""
 
 _MOVES: dict[str, Cell] = {"NOOP": (0, 0), "UP": (-1, 0), "DOWN": (1, 0), "LEFT": (0, -1), "RIGHT": (0, 1)}
 _FLOOR, _WALL, _LIFE, _GOAL, _BALL, _PLAYER = range(6)
@@ -32,7 +32,7 @@ _PALETTE = np.array(
 
 
 @dataclass
-class _Moment:
+class _State:
     """The whole state of the game, hidden timer included."""
 
     player: Cell
@@ -46,9 +46,9 @@ class _Moment:
 class ToyGame(gymnasium.Env[Frame, np.int64]):
     """A player among walls, a goal to reach and a ball to avoid.
 
-    The player (white) moves one cell a decision and is stopped by walls (gray). The ball (red) flies diagonally and
+    The player (white) moves one cell a step and is stopped by walls (gray). The ball (red) flies diagonally and
     bounces, whatever the player does. Reaching the goal (green) gives +1 and the goal moves to the next corner,
-    clockwise. Being hit gives −1, costs one of three lives (yellow, in the top wall) and stuns: for six decisions the
+    clockwise. Being hit gives −1, costs one of three lives (yellow, in the top wall) and stuns: for six steps the
     player neither moves nor can be hit, and no pixel shows it. The game ends with the last life. The seed chooses
     where everything starts; after that nothing is random.
     """
@@ -65,20 +65,20 @@ class ToyGame(gymnasium.Env[Frame, np.int64]):
         self._walls = _walls(size // CELL)
         near, far = 1, size // CELL - 2
         self._corners: list[Cell] = [(near, near), (near, far), (far, far), (far, near)]
-        self._now = _Moment((1, 1), (1, 1), (1, 1), 0, LIVES, 0)
+        self._now = _State((1, 1), (1, 1), (1, 1), 0, LIVES, 0)
 
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions."""
         return list(_MOVES)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Frame, dict[str, Any]]:
-        """Place player, ball and goal as the seed says."""
+        """Put player, ball and goal where the seed says."""
         super().reset(seed=seed)
         free = [(int(row), int(column)) for row, column in np.argwhere(~self._walls)]
         player, ball = self.np_random.choice(len(free), size=2, replace=False)
         down, right = self.np_random.choice([-1, 1], size=2)
         goal = int(self.np_random.integers(len(self._corners)))
-        self._now = _Moment(free[player], free[ball], (int(down), int(right)), goal, LIVES, 0)
+        self._now = _State(free[player], free[ball], (int(down), int(right)), goal, LIVES, 0)
         return self._draw(), {"lives": LIVES}
 
     def step(self, action: int | np.int64) -> tuple[Frame, float, bool, bool, dict[str, Any]]:
@@ -104,7 +104,7 @@ class ToyGame(gymnasium.Env[Frame, np.int64]):
         """Return to a saved state and to its frame."""
         fields = json.loads(state)
         cells = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        self._now = _Moment(**(fields | cells))
+        self._now = _State(**(fields | cells))
         return self._draw()
 
     def controlled_position(self) -> tuple[float, float]:

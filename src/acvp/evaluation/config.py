@@ -20,7 +20,7 @@ VideoFormat = Literal["mp4", "gif"]
 class EvaluateConfig:
     """Look ahead with one or several runs and compare every step with the truth: curves, videos, film strips."""
 
-    runs: tuple[Path, ...]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
     """Folders of runs or of predictors; all of one game, view and set of actions."""
     data: Path
     """Store to test on: the one trained on (its held-out episodes are used) or another one (all of it)."""
@@ -57,7 +57,7 @@ class EvaluateConfig:
     """Where to compute."""
 
     def __post_init__(self) -> None:
-        require_runs(self.runs)
+        require_predictors(self.predictors)
         require(1, horizon=self.horizon, windows=self.windows, batch_size=self.batch_size)
         require(0, shuffled_windows=self.shuffled_windows, videos=self.videos)
         require(1, video_steps=self.video_steps)
@@ -82,7 +82,7 @@ class EvaluateConfig:
 class CounterfactualConfig:
     """Compare every action's predicted future with the true one, which the emulator plays from the same saved state."""
 
-    runs: tuple[Path, ...]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
     """Folders of runs or of predictors; all of one game, view and set of actions."""
     data: Path
     """Store whose plays lead to the states: made by acvp collect, for its seeds and game are needed."""
@@ -104,7 +104,7 @@ class CounterfactualConfig:
     """Where to compute."""
 
     def __post_init__(self) -> None:
-        require_runs(self.runs)
+        require_predictors(self.predictors)
         require(1, states=self.states, steps=self.steps)
         require(2, sequences=self.sequences)
         require_seed(self.seed)
@@ -119,10 +119,10 @@ class Crop(NamedTuple):
     width: int
 
 
-def require_runs(runs: tuple[Path, ...]) -> None:
-    """Refuse an empty list of runs."""
-    if not runs:
-        raise UserError("--runs is empty: name at least one run")
+def require_predictors(predictors: tuple[Path, ...]) -> None:
+    """Refuse an empty list of predictors."""
+    if not predictors:
+        raise UserError("--predictors is empty: name at least one predictor")
 
 
 def parse_crop(text: str) -> Crop:

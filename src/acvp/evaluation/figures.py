@@ -1,8 +1,7 @@
-"""Figures of horizon curves: one per metric, baselines gray and dashed, the formula in the caption.
+"""Figures of `acvp evaluate` and `acvp counterfactual`.
 
-Small pictures enlarged without blur, with text and borders around them.
-
-Figures of counterfactual futures: accuracy by action, and example states with all their futures.
+Horizon curves: one chart per metric, baselines gray and dashed, the formula in the caption. Counterfactual futures:
+accuracy by action, and example states with all their futures.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.evaluation.definitions import METRICS
+from acvp.evaluation.metrics import METRICS
 from acvp.figures import (
     INK,
     LIGHT,
@@ -37,7 +36,7 @@ BASELINE_LINES = ("--", ":")
 
 def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
     """Return the figure of one metric of what evaluation.json holds."""
-    figure, axes = chart(colors, METRICS[metric].title)
+    figure, axes = chart(colors, body["metrics"][metric]["title"])
     baselines = body["baselines"]
     runs = [name for name in body["curves"] if name not in baselines]
     for name, curves in body["curves"].items():
@@ -48,8 +47,8 @@ def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = 
             _draw(axes, name, curves[metric], colors["faint"], line)
         else:
             _draw(axes, name, curves[metric], RUN_COLORS[runs.index(name) % len(RUN_COLORS)], "-")
-    _label(axes, metric, colors)
-    _fit(axes, metric)
+    _label(axes, body["metrics"][metric], colors)
+    _fit(axes, metric, body["metrics"][metric])
     caption(figure, _caption(body, metric), colors)
     return figure
 
@@ -62,21 +61,21 @@ def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str
     axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
 
 
-def _label(axes: Axes, metric: str, colors: dict[str, str]) -> None:
-    definition = METRICS[metric]
-    better = "" if definition.better == "neither" else f", {definition.better} is better"
-    axes.set_xlabel("steps ahead (decisions)", color=colors["ink"])
-    axes.set_ylabel(f"{definition.unit}{better}", color=colors["ink"])
+def _label(axes: Axes, described: Mapping[str, Any], colors: dict[str, str]) -> None:
+    better = "" if described["better"] == "neither" else f", {described['better']} is better"
+    axes.set_xlabel("steps ahead (agent steps)", color=colors["ink"])
+    axes.set_ylabel(f"{described['unit']}{better}", color=colors["ink"])
+    axes.locator_params(axis="x", integer=True)
     style(axes, colors)
     legend_below(axes, colors)
 
 
-def _fit(axes: Axes, metric: str) -> None:
-    """Begin the axis where the metric does; a gain far below nothing would hide all others."""
-    floor = METRICS[metric].floor
-    if floor is not None:
-        axes.set_ylim(bottom=floor)
-    if METRICS[metric].unit == "share":
+def _fit(axes: Axes, metric: str, described: Mapping[str, Any]) -> None:
+    """Begin the axis where the metric does; a gain far below 0 would hide all others."""
+    known = METRICS.get(metric)  # a registered metric may be unknown to the process that draws a report
+    if known is not None and known.floor is not None:
+        axes.set_ylim(bottom=known.floor)
+    if described["unit"] == "share":
         axes.set_ylim(top=1.02)
     if metric == "gain":
         axes.set_ylim(bottom=max(-1.0, axes.get_ylim()[0]), top=1.02)
@@ -92,9 +91,9 @@ def _caption(body: Mapping[str, Any], metric: str) -> str:
 
 
 PANEL, GAP, SIDE, MOST = 168, 6, 120, 9
-"""Pixels of an example's panel, between panels, for names beside them; futures shown at most."""
+"""Height of a panel, gap between panels and width of the names beside them, in pixels; most futures shown."""
 MANY = 8
-"""Groups of bars from which on their names are turned."""
+"""Groups of bars from which on their names are rotated."""
 
 
 def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
@@ -133,7 +132,7 @@ def _finish(axes: Axes, body: Mapping[str, Any], groups: int, colors: dict[str, 
 
 
 def _bars(scores: Mapping[str, Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return means and bands, first over all futures, then by action where there is such a thing."""
+    """Return means and bands, first over all futures, then by action where plans are single actions."""
     by_action = scores.get("accuracy_by_action") or {"mean": [], "low": [], "high": []}
     mean, low, high = (
         np.array([*scores["accuracy"][part], *by_action[part]], np.float64) for part in ("mean", "low", "high")

@@ -1,6 +1,6 @@
-"""Every action's true future from the same moment: stored plays are replayed, saved, branched and restored.
+"""True futures of every plan from the same state: stored episodes are replayed, and the game is branched.
 
-Shapes: T given frames, P plans, L decisions of a plan, h height, w width and C channels of the view.
+Shapes: T given frames, P plans, L steps of a plan, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
+from acvp.data.windows import WindowStart
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.evaluation.windows import Place
 from acvp.seeding import generator
 
 Plans = NDArray[np.int64]  # (P, L)
@@ -24,21 +24,21 @@ NEEDS = "counterfactuals need a store made by acvp collect, with its game, seeds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moment:
-    """A moment of a play with several ways to go on."""
+class BranchedState:
+    """A state of a stored episode with the true future of several plans."""
 
-    place: Place
+    start: WindowStart
     given: NDArray[np.uint8]
     """(T, h, w, C), the frames that led to it."""
     between: NDArray[np.int64]
     """(T − 1,), the actions between them."""
     plans: Plans
     futures: NDArray[np.uint8]
-    """(P, L, h, w, C), what each plan leads to."""
+    """(P, L, h, w, C), the frames that each plan leads to."""
 
 
 def every_action(actions: int, steps: int) -> Plans:
-    """Return one plan for each action, which is held for all steps."""
+    """Return one plan for each action, which is repeated for all steps."""
     return np.repeat(np.arange(actions)[:, None], steps, 1)
 
 
@@ -49,7 +49,7 @@ def sampled_plans(actions: int, steps: int, count: int, *key: int) -> Plans:
 
 
 def open_game(store: EpisodeStore) -> Game:
-    """Return the store's game, able to go back to a saved state."""
+    """Return the game of a dataset; refuse one that cannot return to a saved state."""
     try:
         game = replay_game(store)
     except UserError as error:
@@ -62,21 +62,21 @@ def open_game(store: EpisodeStore) -> Game:
     return game
 
 
-def moments(
-    store: EpisodeStore, places: Sequence[Place], view: View, context: int, plans: Callable[[int], Plans]
-) -> Iterator[Moment | None]:
-    """Yield the moment at the last given frame of each place, None where a plan ends the game before its time.
+def branched_states(
+    store: EpisodeStore, starts: Sequence[WindowStart], view: View, context: int, plans: Callable[[int], Plans]
+) -> Iterator[BranchedState | None]:
+    """Yield the state at the last given frame of each window, None where a plan ends the game too early.
 
-    ``plans`` gives the plans of the n-th place.
+    ``plans`` returns the plans of the n-th window.
     """
     by_episode: dict[int, dict[int, int]] = {}
-    for number, place in enumerate(places):
-        by_episode.setdefault(place.episode, {})[place.start + context - 1] = number
+    for number, start in enumerate(starts):
+        by_episode.setdefault(start.episode, {})[start.frame + context - 1] = number
     with open_game(store) as game:
-        for episode, wanted in by_episode.items():
-            for t in _replayed(store, episode, game, max(wanted) + 1):
-                if t in wanted:
-                    yield _moment(store, places[wanted[t]], view, context, plans(wanted[t]), game)
+        for episode, numbers in by_episode.items():
+            for t in _replayed(store, episode, game, max(numbers) + 1):
+                if t in numbers:
+                    yield _branched(store, starts[numbers[t]], view, context, plans(numbers[t]), game)
 
 
 def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Iterator[int]:
@@ -86,15 +86,17 @@ def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Itera
         raise UserError(f"{NEEDS}: {error}") from error
 
 
-def _moment(store: EpisodeStore, place: Place, view: View, context: int, plans: Plans, game: Game) -> Moment | None:
-    episode, stop = store[place.episode], place.start + context
+def _branched(
+    store: EpisodeStore, start: WindowStart, view: View, context: int, plans: Plans, game: Game
+) -> BranchedState | None:
+    episode, stop = store[start.episode], start.frame + context
     futures = list(game.branch(plans.tolist()))
     if any(len(steps) < plans.shape[1] for steps in futures):
         return None
-    return Moment(
-        place=place,
-        given=view.apply(episode.stored(place.start, stop), episode.palette),
-        between=episode.actions[place.start : stop - 1].astype(np.int64),
+    return BranchedState(
+        start=start,
+        given=view.apply(episode.stored(start.frame, stop), episode.palette),
+        between=episode.actions[start.frame : stop - 1].astype(np.int64),
         plans=plans,
         futures=view.apply(np.stack([[step.frame for step in steps] for steps in futures]), None),
     )

@@ -1,7 +1,7 @@
-"""Horizon curves: every predictor looks ahead from the same windows, and every step is compared with the truth.
+"""Horizon curves: every model looks ahead from the same windows, and every step is compared with the true frame.
 
-It streams: true frames are decoded a few steps at a time, predictions are dropped once measured, and what is kept are
-sums by episode. Memory does not grow with the number of windows or with their length.
+It streams: true frames are decoded a few steps at a time, predictions are dropped once they are measured, and only
+sums by episode are kept. Memory does not grow with the number of windows or with their length.
 
 Shapes: B windows of a batch, C channels, H height, W width.
 """
@@ -18,152 +18,156 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.bootstrap import Tally
+from acvp.bootstrap import Accumulator
 from acvp.console import Progress
 from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
-from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values
-from acvp.evaluation.windows import Place, TrueWindows, batches, evenly
+from acvp.data.windows import WindowReader, WindowStart
+from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, fingerprints
+from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
 from acvp.runs import ResultCache
 from acvp.seeding import generator
 
 Rows = NDArray[np.int64]
-"""(B,): of each window of a batch, the number of its episode among those of the batch."""
-Tallies = dict[str, dict[str, Tally]]
-"""By subject, by metric; `shuffled` and `unshuffled` are the errors whose ratio is the action sensitivity."""
+"""(B,): for each window of a batch, the row of its episode in the accumulators of the batch."""
+Accumulators = dict[str, dict[str, Accumulator]]
+"""By model, by metric; `shuffled` and `unshuffled` are the errors whose ratio is the action sensitivity."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """Windows to look ahead from."""
+class EvaluationWindows:
+    """Windows of test episodes to look ahead from."""
 
     store: EpisodeStore
-    places: Sequence[Place]
+    starts: Sequence[WindowStart]
     context: int
-    """Real frames given: the most that any subject needs."""
+    """Real frames given: the most that any model needs."""
     horizon: int
     batch_size: int = 32
     seed: int = 0
     shuffled_windows: int = 0
     positions: Positions | None = None
-    """Of the controlled object; None: not measured."""
+    """Of the controlled object; None: not known."""
 
     @property
     def length(self) -> int:
         return self.context + self.horizon
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the measurements of a batch, besides its windows."""
+        """Return what decides the measurements of a batch besides its windows: part of the key of cached results."""
         known = self.positions is not None
         return {"context": self.context, "horizon": self.horizon, "object": known}
 
     def shuffled(self) -> list[int]:
-        """Return which of the places are predicted under another window's actions too."""
-        return evenly(len(self.places), self.shuffled_windows) if len(self.places) > 1 else []
+        """Return the numbers of the windows that are also predicted under another window's actions."""
+        return evenly(len(self.starts), self.shuffled_windows) if len(self.starts) > 1 else []
 
 
 @torch.inference_mode()
 def look_ahead(
-    subjects: Sequence[LoadedModel],
-    outlook: Outlook,
+    models: Sequence[LoadedModel],
+    windows: EvaluationWindows,
     metrics: FrameMetrics,
     progress: Progress = lambda done, total: None,
     results: ResultCache | None = None,
-) -> Tallies:
-    """Return what was measured of every subject, by episode and step.
+) -> Accumulators:
+    """Return the measurements of every model, by episode and step.
 
-    `progress` counts steps of single windows. Finished batches are kept in `results` and taken from there.
+    `progress` counts steps of single windows. Finished batches are cached in `results`.
     """
-    shuffled = _shuffled_batches(outlook)
-    total = (len(outlook.places) + len(outlook.shuffled())) * outlook.horizon
-    survey = _Survey(subjects, outlook, metrics, results, lambda done: progress(done, total))
-    for first in range(0, len(outlook.places), outlook.batch_size):
-        survey.measure(outlook.places[first : first + outlook.batch_size], first)
-    for places, actions in shuffled:
-        survey.measure_shuffled(places, actions)
-    return survey.tallies
+    shuffled = _shuffled_batches(windows)
+    total = (len(windows.starts) + len(windows.shuffled())) * windows.horizon
+    measurer = _BatchMeasurer(models, windows, metrics, results, lambda done: progress(done, total))
+    for first in range(0, len(windows.starts), windows.batch_size):
+        measurer.measure(windows.starts[first : first + windows.batch_size], first)
+    for starts, actions in shuffled:
+        measurer.measure_shuffled(starts, actions)
+    return measurer.accumulators
 
 
-class _Survey:
-    """Measures batch after batch into tallies."""
+class _BatchMeasurer:
+    """Measures windows batch by batch into accumulators."""
 
     def __init__(
         self,
-        subjects: Sequence[LoadedModel],
-        outlook: Outlook,
+        models: Sequence[LoadedModel],
+        windows: EvaluationWindows,
         metrics: FrameMetrics,
         results: ResultCache | None,
         progress: Callable[[int], None],
     ) -> None:
-        self.subjects, self.outlook, self.metrics = subjects, outlook, metrics
-        self.tallies: Tallies = {subject.name: {} for subject in subjects}
+        self.models, self.windows, self.metrics = models, windows, metrics
+        self.accumulators: Accumulators = {model.name: {} for model in models}
         self._results, self._progress = results, progress
-        self._identity = {} if results is None else identity(subjects, outlook.store) | outlook.identity()
-        self._part: Tallies = {}
-        self._paired = set(outlook.shuffled())
+        self._identity = {}
+        if results is not None:
+            own = {"metrics": fingerprints(metrics.own)} if metrics.own else {}
+            self._identity = identity(models, windows.store) | windows.identity() | own
+        self._part: Accumulators = {}
+        self._paired = set(windows.shuffled())
         self._done = 0
 
-    def measure(self, places: Sequence[Place], first: int) -> None:
-        """Look ahead from a batch of places, the first being number `first` of all."""
-        paired = np.array([first + i in self._paired for i in range(len(places))])
-        self._take_in(places, {"paired": paired.tolist()}, lambda rows: self._measure(places, rows, paired))
+    def measure(self, starts: Sequence[WindowStart], first: int) -> None:
+        """Look ahead from a batch of windows, the first being number `first` of all."""
+        paired = np.array([first + i in self._paired for i in range(len(starts))])
+        self._take_in(starts, {"paired": paired.tolist()}, lambda rows: self._measure(starts, rows, paired))
 
-    def measure_shuffled(self, places: Sequence[Place], actions: NDArray[np.int64]) -> None:
-        """Look ahead from a batch of places under other actions; only the error is measured, and not of baselines."""
+    def measure_shuffled(self, starts: Sequence[WindowStart], actions: NDArray[np.int64]) -> None:
+        """Look ahead from a batch of windows under other actions; only the error of learned models is measured."""
         digest = hashlib.sha256(actions.tobytes()).hexdigest()
-        self._take_in(places, {"actions": digest}, lambda rows: self._measure_shuffled(places, rows, actions))
+        self._take_in(starts, {"actions": digest}, lambda rows: self._measure_shuffled(starts, rows, actions))
 
-    def _take_in(self, places: Sequence[Place], which: dict[str, Any], measure: Callable[[Rows], None]) -> None:
-        """Measure a batch into tallies of its own, unless it was measured before, and add them to those of all."""
-        steps = self.outlook.horizon
-        episodes, rows = np.unique([place.episode for place in places], return_inverse=True)
+    def _take_in(self, starts: Sequence[WindowStart], which: dict[str, Any], measure: Callable[[Rows], None]) -> None:
+        """Measure a batch into separate accumulators, unless it is cached, and merge them into those of all."""
+        steps = self.windows.horizon
+        episodes, rows = np.unique([start.episode for start in starts], return_inverse=True)
 
         def measured() -> dict[str, Any]:
-            self._part = {subject.name: {} for subject in self.subjects}
+            self._part = {model.name: {} for model in self.models}
             measure(rows)
             return {
-                name: {metric: tally.to_plain() for metric, tally in tallies.items()}
-                for name, tallies in self._part.items()
+                name: {metric: accumulator.to_plain() for metric, accumulator in accumulators.items()}
+                for name, accumulators in self._part.items()
             }
 
-        settings = self._identity | which | {"windows": [list(place) for place in places]}
+        settings = self._identity | which | {"windows": [list(start) for start in starts]}
         part = measured() if self._results is None else self._results.part(settings, measured)
-        for name, tallies in part.items():
-            for metric, plain in tallies.items():
-                whole = self.tallies[name].setdefault(metric, Tally(len(self.outlook.store), steps))
-                whole.merge(episodes, Tally.from_plain(plain, len(episodes), steps))
-        self._done += len(places) * steps
+        for name, accumulators in part.items():
+            for metric, plain in accumulators.items():
+                whole = self.accumulators[name].setdefault(metric, Accumulator(len(self.windows.store), steps))
+                whole.merge(episodes, Accumulator.from_plain(plain, len(episodes), steps))
+        self._done += len(starts) * steps
         self._progress(self._done)
 
-    def _measure(self, places: Sequence[Place], rows: Rows, paired: NDArray[np.bool_]) -> None:
-        outlook, truth = self.outlook, self._truth(places)
-        given, actions = truth.frames(0, outlook.context), truth.actions(0, outlook.length - 1)
-        walks = [subject.look_ahead(given, actions) for subject in self.subjects]
-        alive = [_Alive(len(places)) for _ in self.subjects]
+    def _measure(self, starts: Sequence[WindowStart], rows: Rows, paired: NDArray[np.bool_]) -> None:
+        windows, truth = self.windows, self._truth(starts)
+        given, actions = truth.frames(0, windows.context), truth.actions(0, windows.length - 1)
+        rollouts = [model.look_ahead(given, actions) for model in self.models]
+        alive = [_SoFar(len(starts)) for _ in self.models]
         before = given[:, -1]
-        for t, frames in enumerate(truth.steps(outlook.context, outlook.horizon)):
-            step = self.metrics.step(frames, before, self._positions(places, outlook.context + t))
-            for subject, walk, still in zip(self.subjects, walks, alive, strict=True):
-                values = self._values(step, next(walk), still)
+        for t, frames in enumerate(truth.steps(windows.context, windows.horizon)):
+            step = self.metrics.step(frames, before, self._positions(starts, windows.context + t))
+            for model, rollout, still in zip(self.models, rollouts, alive, strict=True):
+                values = self._values(step, next(rollout), still)
                 values["unshuffled"] = np.where(paired, values["error"], np.nan)
-                self._add(subject, t, rows, values)
+                self._add(model, t, rows, values)
             before = frames
-            self._progress(self._done + (t + 1) * len(places))
+            self._progress(self._done + (t + 1) * len(starts))
 
-    def _measure_shuffled(self, places: Sequence[Place], rows: Rows, actions: NDArray[np.int64]) -> None:
-        outlook, truth = self.outlook, self._truth(places)
-        learned = [subject for subject in self.subjects if not subject.baseline]
-        given, between = truth.frames(0, outlook.context), truth.actions(0, outlook.context - 1)
-        walks = [subject.look_ahead(given, np.concatenate((between, actions), 1)) for subject in learned]
-        for t, frames in enumerate(truth.steps(outlook.context, outlook.horizon)):
+    def _measure_shuffled(self, starts: Sequence[WindowStart], rows: Rows, actions: NDArray[np.int64]) -> None:
+        windows, truth = self.windows, self._truth(starts)
+        learned = [model for model in self.models if not model.baseline]
+        given, between = truth.frames(0, windows.context), truth.actions(0, windows.context - 1)
+        rollouts = [model.look_ahead(given, np.concatenate((between, actions), 1)) for model in learned]
+        for t, frames in enumerate(truth.steps(windows.context, windows.horizon)):
             pixels = as_pixels(frames)
-            for subject, walk in zip(learned, walks, strict=True):
-                self._add(subject, t, rows, {"shuffled": self.metrics.error(pixels, next(walk))})
-            self._progress(self._done + (t + 1) * len(places))
+            for model, rollout in zip(learned, rollouts, strict=True):
+                self._add(model, t, rows, {"shuffled": self.metrics.error(pixels, next(rollout))})
+            self._progress(self._done + (t + 1) * len(starts))
 
-    def _values(self, step: TrueStep, predicted: Tensor, alive: _Alive) -> Values:
+    def _values(self, step: TrueStep, predicted: Tensor, alive: _SoFar) -> Values:
         values = self.metrics.measure(step, predicted)
         values["exact"] = alive.still_exact(values["wrong_pixels"])
         if self.metrics.finder is not None and "object_distance" in values:
@@ -173,23 +177,23 @@ class _Survey:
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
 
-    def _add(self, subject: LoadedModel, step: int, rows: Rows, values: Values) -> None:
-        tallies = self._part[subject.name]
-        for name, each in values.items():
-            if name not in tallies:
-                tallies[name] = Tally(int(rows.max()) + 1, self.outlook.horizon)
-            tallies[name].add(step, rows, each)
+    def _add(self, model: LoadedModel, step: int, rows: Rows, values: Values) -> None:
+        accumulators = self._part[model.name]
+        for name, value in values.items():
+            if name not in accumulators:
+                accumulators[name] = Accumulator(int(rows.max()) + 1, self.windows.horizon)
+            accumulators[name].add(step, rows, value)
 
-    def _truth(self, places: Sequence[Place]) -> TrueWindows:
-        return TrueWindows(self.outlook.store, places, self.subjects[0].view)
+    def _truth(self, starts: Sequence[WindowStart]) -> WindowReader:
+        return WindowReader(self.windows.store, starts, self.models[0].view)
 
-    def _positions(self, places: Sequence[Place], t: int) -> NDArray[np.float64] | None:
-        positions = self.outlook.positions
-        return None if positions is None else np.stack([positions[e][start + t] for e, start in places])
+    def _positions(self, starts: Sequence[WindowStart], t: int) -> NDArray[np.float64] | None:
+        positions = self.windows.positions
+        return None if positions is None else np.stack([positions[e][frame + t] for e, frame in starts])
 
 
-class _Alive:
-    """Which windows have had no wrong pixel, and which have not lost the object, in all steps so far."""
+class _SoFar:
+    """Which windows had no wrong pixel, and which kept the object, in all steps so far."""
 
     def __init__(self, count: int) -> None:
         self.exact, self.kept = np.ones(count, np.bool_), np.ones(count, np.bool_)
@@ -203,13 +207,13 @@ class _Alive:
         return self.kept.astype(np.float64)
 
 
-def _shuffled_batches(outlook: Outlook) -> list[tuple[Sequence[Place], NDArray[np.int64]]]:
-    """Return some of the places with another one's actions: a random ring, so that none keeps its own."""
-    places = [outlook.places[i] for i in outlook.shuffled()]
-    ring = generator("shuffled", outlook.seed).permutation(len(places))
-    donors = {int(ring[i]): places[int(ring[i - 1])] for i in range(len(places))}
-    first, stop = outlook.context - 1, outlook.length - 1
-    rows = [outlook.store[donors[i].episode].actions[donors[i].start :][first:stop] for i in range(len(places))]
-    actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, outlook.horizon), np.int64)
-    size = outlook.batch_size
-    return [(each, actions[i * size : i * size + size]) for i, each in enumerate(batches(places, size))]
+def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowStart], NDArray[np.int64]]]:
+    """Return some of the windows with another one's actions: a random ring, so that none keeps its own."""
+    starts = [windows.starts[i] for i in windows.shuffled()]
+    ring = generator("shuffled", windows.seed).permutation(len(starts))
+    donors = {int(ring[i]): starts[int(ring[i - 1])] for i in range(len(starts))}
+    first, stop = windows.context - 1, windows.length - 1
+    rows = [windows.store[donors[i].episode].actions[donors[i].frame :][first:stop] for i in range(len(starts))]
+    actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, windows.horizon), np.int64)
+    size = windows.batch_size
+    return [(batch, actions[i * size : i * size + size]) for i, batch in enumerate(batches(starts, size))]

@@ -1,15 +1,10 @@
-"""A window from its first frame to its last predicted step, truth and predictions side by side, ready to be drawn.
+"""Videos and strips of some windows: true and predicted frames side by side.
+
+A clip is a window from its first frame to its last predicted step. Its video shows truth, prediction and difference for
+every model, as MP4 and GIF; its strips are those of the paper: whole frames by step (appendix E) and zoomed crops
+(figure 4). Clips are chosen and checked before the long work and made after it.
 
 Shapes: T given frames, K predicted steps, H height and W width of the view.
-
-Videos: truth | prediction | difference for every subject, as MP4 and GIF.
-
-Pixels are enlarged by an even number and placed on even coordinates, so that every chroma sample of a 4:2:0 video,
-which all players take, belongs to one pixel of the game: one-pixel sprites keep their color.
-
-Film strips as in the paper: whole frames by step (appendix E), and zoomed crops of some steps (figure 4).
-
-Films of some windows: chosen and checked before the long work, shot and written after it.
 """
 
 from __future__ import annotations
@@ -26,11 +21,11 @@ from numpy.typing import NDArray
 from acvp.console import Progress
 from acvp.data.objects import PATCH, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import Crop, EvaluateConfig, parse_crop, strip_steps
-from acvp.evaluation.windows import HeldOutPart, Place, TrueWindows, choose_places
+from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import (
     FAINT,
     GIF_HEIGHT,
@@ -59,14 +54,14 @@ Pictures = NDArray[np.uint8]  # (n, H, W, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Film:
-    """What videos and strips are made of; step 1 is the first predicted frame."""
+class Clip:
+    """The frames of one window; step 1 is the first predicted frame."""
 
     title: str
     truth: Pictures
     """(T + K, H, W, 3)"""
     predictions: dict[str, Pictures]
-    """(K, H, W, 3) by subject."""
+    """(K, H, W, 3) by model."""
     actions: tuple[str, ...]
     """Name of the action that led to each frame but the first, T + K − 1."""
     context: int
@@ -93,26 +88,26 @@ class Film:
 
 
 @torch.inference_mode()
-def shoot(
-    subjects: Sequence[LoadedModel],
+def record_clip(
+    models: Sequence[LoadedModel],
     store: EpisodeStore,
-    place: Place,
+    start: WindowStart,
     *,
     context: int,
     steps: int,
     positions: Positions | None = None,
-) -> Film:
-    """Look ahead from one place with every subject and keep all frames."""
-    view, length = subjects[0].view, context + steps
-    window = TrueWindows(store, [place], view)
+) -> Clip:
+    """Look ahead from one window with every model and keep all frames."""
+    view, length = models[0].view, context + steps
+    window = WindowReader(store, [start], view)
     truth, actions = window.frames(0, length), window.actions(0, length - 1)
     predictions = {
-        subject.name: np.concatenate([to_frames(p) for p in subject.look_ahead(truth[:, :context], actions)])
-        for subject in subjects
+        model.name: np.concatenate([to_frames(p) for p in model.look_ahead(truth[:, :context], actions)])
+        for model in models
     }
-    where = None if positions is None else positions[place.episode][place.start : place.start + length]
-    return Film(
-        title=f"episode {store.entries[place.episode].number}, frame {place.start}",
+    where = None if positions is None else positions[start.episode][start.frame : start.frame + length]
+    return Clip(
+        title=f"episode {store.entries[start.episode].number}, frame {start.frame}",
         truth=in_color(truth[0]),
         predictions={name: in_color(frames) for name, frames in predictions.items()},
         actions=tuple(store.info.action_meanings[action] for action in actions[0].tolist()),
@@ -135,30 +130,30 @@ def _boxes(
     return tuple(boxes)
 
 
-def pictures(film: Film, scale: int) -> Iterator[Picture]:
+def pictures(clip: Clip, scale: int) -> Iterator[Picture]:
     """Yield the pictures of a video, from the first given frame on."""
-    for number in range(len(film.truth)):
-        yield _compose(film, number - film.context + 1, scale)
+    for number in range(len(clip.truth)):
+        yield _compose(clip, number - clip.context + 1, scale)
 
 
-def _compose(film: Film, step: int, scale: int) -> Picture:
-    """Draw one moment; steps up to 0 are given frames."""
-    return side_by_side(list(_panels(film, step, film.frame(step))), _told(film, step), scale)
+def _compose(clip: Clip, step: int, scale: int) -> Picture:
+    """Draw one step; steps up to 0 are given frames."""
+    return side_by_side(list(_panels(clip, step, clip.frame(step))), _headline(clip, step), scale)
 
 
-def _panels(film: Film, step: int, truth: Picture) -> Iterator[tuple[str, Picture, Color]]:
+def _panels(clip: Clip, step: int, truth: Picture) -> Iterator[tuple[str, Picture, Color]]:
     yield "truth", truth, FAINT
     border = GIVEN if step <= 0 else PREDICTED
-    for name, frames in film.predictions.items():
+    for name, frames in clip.predictions.items():
         shown = truth if step <= 0 else frames[step - 1]
         yield name, shown, border
         yield "difference x 2", difference(shown, truth), border
 
 
-def _told(film: Film, step: int) -> str:
-    first = step == 1 - film.context
-    action = "" if first else f"   action {film.action(step)}"
-    return f"given frame {step + film.context}{action}" if step <= 0 else f"step {step}{action}"
+def _headline(clip: Clip, step: int) -> str:
+    first = step == 1 - clip.context
+    action = "" if first else f"   action {clip.action(step)}"
+    return f"given frame {step + clip.context}{action}" if step <= 0 else f"step {step}{action}"
 
 
 def check_format(name: str) -> None:
@@ -170,17 +165,17 @@ def check_format(name: str) -> None:
             raise UserError(f"{error}, or choose --video-formats gif, or --videos 0") from error
 
 
-def mp4(film: Film) -> bytes:
-    """Return a film as an H.264 video that browsers and phones play."""
-    return encode_mp4(pictures(film, even_scale(film.truth.shape[1], VIDEO_HEIGHT)))
+def mp4(clip: Clip) -> bytes:
+    """Return a clip as an H.264 video that browsers and phones play."""
+    return encode_mp4(pictures(clip, even_scale(clip.truth.shape[1], VIDEO_HEIGHT)))
 
 
-def gif(film: Film) -> bytes:
-    """Return a film as a GIF; each picture has its own 256 colors."""
-    return encode_gif(pictures(film, max(1, round(GIF_HEIGHT / film.truth.shape[1]))))
+def gif(clip: Clip) -> bytes:
+    """Return a clip as a GIF; each picture has a separate palette of 256 colors."""
+    return encode_gif(pictures(clip, max(1, round(GIF_HEIGHT / clip.truth.shape[1]))))
 
 
-ENCODERS: dict[str, Callable[[Film], bytes]] = {"mp4": mp4, "gif": gif}
+ENCODERS: dict[str, Callable[[Clip], bytes]] = {"mp4": mp4, "gif": gif}
 
 
 TRUTH = "truth"
@@ -191,11 +186,11 @@ STRIP_GAP, JUMP, SIDE = 6, 18, 76
 WHITE = (255, 255, 255)
 
 
-def strip(film: Film, steps: Sequence[int]) -> bytes:
-    """Return a PNG: a row for each step, a column for each subject and the truth, the controlled object boxed."""
-    height, width = film.truth.shape[1:3]
+def strip(clip: Clip, steps: Sequence[int]) -> bytes:
+    """Return a PNG: a row for each step, a column for each model and the truth, the controlled object boxed."""
+    height, width = clip.truth.shape[1:3]
     scale = max(1, round(PANEL / height))
-    names = [*film.predictions, TRUTH]
+    names = [*clip.predictions, TRUTH]
     across, down = max(width * scale, 60) + STRIP_GAP, height * scale + STRIP_GAP
     jumps = sum(b != a + 1 for a, b in pairwise(steps))
     image, draw = canvas(2 * SIDE + across * len(names), LINE + STRIP_GAP + down * len(steps) + JUMP * jumps)
@@ -205,11 +200,11 @@ def strip(film: Film, steps: Sequence[int]) -> bytes:
     for step in steps:
         top += 0 if step == before + 1 else JUMP
         draw.text((STRIP_GAP, top), f"step {step}", INK, font())
-        draw.text((SIDE + across * len(names), top), fitted(film.action(step), SIDE), INK, font())
-        box = film.box(step)
+        draw.text((SIDE + across * len(names), top), fitted(clip.action(step), SIDE), INK, font())
+        box = clip.box(step)
         for column, name in enumerate(names):
             left = SIDE + column * across
-            paste(image, _frame(film, name, step), scale, (left, top))
+            paste(image, _frame(clip, name, step), scale, (left, top))
             if box is not None:
                 edges = [edge * scale + shift for edge, shift in zip(box, (left, top) * 2, strict=True)]
                 draw.rectangle(edges, outline=WHITE)
@@ -224,11 +219,11 @@ def check_crop(crop: Crop, height: int, width: int) -> None:
         raise UserError(f"--crop {text}: it leaves the frame of {height}×{width} pixels")
 
 
-def crop_strip(film: Film, steps: Sequence[int], crop: Crop) -> bytes:
-    """Return a PNG: a column for each step, a row for each subject and the truth, enlarged crops."""
-    check_crop(crop, *film.truth.shape[1:3])
+def crop_strip(clip: Clip, steps: Sequence[int], crop: Crop) -> bytes:
+    """Return a PNG: a column for each step, a row for each model and the truth, enlarged crops."""
+    check_crop(crop, *clip.truth.shape[1:3])
     scale = max(1, round(CROPPED / crop.height))
-    names = [*film.predictions, TRUTH]
+    names = [*clip.predictions, TRUTH]
     across, down, side = crop.width * scale + STRIP_GAP, crop.height * scale + STRIP_GAP, 2 * SIDE
     image, draw = canvas(side + across * len(steps), 2 * LINE + down * len(names))
     for row, name in enumerate(names):
@@ -236,60 +231,60 @@ def crop_strip(film: Film, steps: Sequence[int], crop: Crop) -> bytes:
     for column, step in enumerate(steps):
         left = side + column * across
         draw.text((left, 2), fitted(f"step {step}", across - STRIP_GAP, 12), INK, font(12))
-        draw.text((left, LINE + 2), fitted(film.action(step), across - STRIP_GAP, 12), INK, font(12))
+        draw.text((left, LINE + 2), fitted(clip.action(step), across - STRIP_GAP, 12), INK, font(12))
         for row, name in enumerate(names):
-            frame = _frame(film, name, step)
+            frame = _frame(clip, name, step)
             part = frame[crop.row : crop.row + crop.height, crop.column : crop.column + crop.width]
             paste(image, part, scale, (left, 2 * LINE + row * down))
     return png(image)
 
 
-def _frame(film: Film, name: str, step: int) -> Picture:
-    return film.frame(step) if name == TRUTH else film.predictions[name][step - 1]
+def _frame(clip: Clip, name: str, step: int) -> Picture:
+    return clip.frame(step) if name == TRUTH else clip.predictions[name][step - 1]
 
 
 VIDEOS_NAME, STRIPS_NAME = "videos", "strips"
 
 
-class Studio:
-    """Makes the videos and strips of an evaluation; refuses early what it could not make later."""
+class MediaWriter:
+    """Writes the videos and strips of an evaluation; refuses before the long work what it could not write after it."""
 
-    def __init__(self, subjects: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig) -> None:
-        check_alike(subjects, part.store)
-        self.subjects, self.store, self.config = subjects, part.store, config
-        self.window = Window(max(subject.predictor.context for subject in subjects), config.film_steps)
-        self.places: list[Place] = []
+    def __init__(self, models: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig) -> None:
+        check_alike(models, part.store)
+        self.models, self.store, self.config = models, part.store, config
+        self.window = Window(max(model.predictor.context for model in models), config.film_steps)
+        self.starts: list[WindowStart] = []
         self.crop = None if config.crop is None else parse_crop(config.crop)
         if config.videos:
             for name in config.video_formats:
                 check_format(name)
-            self.places = choose_places(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
+            self.starts = choose_starts(self.store, self.window, config.videos, seed=config.seed, option="video-steps")
         if self.crop:
-            check_crop(self.crop, *subjects[0].predictor.config.frame[:2])
+            check_crop(self.crop, *models[0].predictor.config.frame[:2])
 
     def write(self, out: Path, progress: Progress) -> list[dict[str, str]]:
-        """Write the files of every film and return their names."""
+        """Write the files of every clip and return their names."""
         positions = self._positions()
-        films = []
-        for number, place in enumerate(self.places):
-            progress(number, len(self.places))
-            film = shoot(
-                self.subjects,
+        clips = []
+        for number, start in enumerate(self.starts):
+            progress(number, len(self.starts))
+            clip = record_clip(
+                self.models,
                 self.store,
-                place,
+                start,
                 context=self.window.context,
                 steps=self.window.horizon,
                 positions=positions,
             )
-            films.append({"title": film.title} | self._write(film, out, number))
-        return films
+            clips.append({"title": clip.title} | self._write(clip, out, number))
+        return clips
 
-    def _write(self, film: Film, out: Path, number: int) -> dict[str, str]:
-        steps = strip_steps(self.config.strip, film.steps)
-        files = {f"{VIDEOS_NAME}/{number}.{name}": ENCODERS[name](film) for name in self.config.video_formats}
-        files[f"{STRIPS_NAME}/{number}.png"] = strip(film, steps)
+    def _write(self, clip: Clip, out: Path, number: int) -> dict[str, str]:
+        steps = strip_steps(self.config.strip, clip.steps)
+        files = {f"{VIDEOS_NAME}/{number}.{name}": ENCODERS[name](clip) for name in self.config.video_formats}
+        files[f"{STRIPS_NAME}/{number}.png"] = strip(clip, steps)
         if self.crop:
-            files[f"{STRIPS_NAME}/{number}-crop.png"] = crop_strip(film, steps, self.crop)
+            files[f"{STRIPS_NAME}/{number}-crop.png"] = crop_strip(clip, steps, self.crop)
         for name, data in files.items():
             make_folder((out / name).parent)
             write_atomic(out / name, data)
@@ -300,6 +295,6 @@ class Studio:
     def _positions(self) -> Positions | None:
         """Return where the controlled object is, None where that is not known: then no box is drawn."""
         try:
-            return find_positions(self.store, self.places, self.window.length) if self.places else None
+            return find_positions(self.store, self.starts, self.window.length) if self.starts else None
         except UserError:
             return None

@@ -1,8 +1,7 @@
-"""`acvp evaluate` from a store and subjects to an Evaluation: choose windows, find the object, look ahead, sum up.
+"""`acvp evaluate`: from runs and a dataset to evaluation.json, plots/, videos/ and strips/.
 
-From tallies to what is published: curves with bands, numbers of steps, and the JSON that holds them all.
-
-`acvp evaluate` from paths to files: evaluation.json, plots/, videos/, strips/.
+Windows are chosen, the controlled object is located, every model looks ahead, and the accumulated values become curves
+with 95 % bands.
 """
 
 from __future__ import annotations
@@ -17,23 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.bootstrap import LEVEL, RESAMPLES, Bootstrap, Curve, Tally
+from acvp.bootstrap import LEVEL, RESAMPLES, Accumulator, Bootstrap, Curve
 from acvp.console import Progress, Stage
 from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window
+from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
 from acvp.evaluation.config import Device, EvaluateConfig
-from acvp.evaluation.definitions import METRICS, TOTALS, formula, frame_scale
 from acvp.evaluation.figures import curve_figure
-from acvp.evaluation.horizon import Outlook, Tallies, look_ahead
-from acvp.evaluation.media import Studio
-from acvp.evaluation.metrics import FrameMetrics
+from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead
+from acvp.evaluation.media import MediaWriter
+from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, frame_scale, registered
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.windows import HeldOutPart, Place, choose_places, held_out_part, refuse_unknown_split, training_of
+from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
-from acvp.pixel import PixelPredictor
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10
@@ -44,12 +41,12 @@ Curves = dict[str, dict[str, Curve]]
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Horizon curves of all subjects, and what is needed to read them."""
+    """Horizon curves of all models, and what is needed to read them."""
 
     curves: Curves
-    """By subject, by metric."""
+    """By model, by metric."""
     totals: Curves
-    """By subject: numbers of steps, as curves of one step."""
+    """By model: numbers of steps, as curves of one step."""
     baselines: tuple[str, ...]
     facts: dict[str, Any]
     """Game, view, windows, how they were chosen, and the like."""
@@ -58,7 +55,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that at least one subject has."""
+        """Names of the metrics that at least one model has."""
         return [name for name in METRICS if any(name in curves for curves in self.curves.values())]
 
     def formula(self, metric: str) -> str:
@@ -78,16 +75,24 @@ class Evaluation:
 
 
 def summarize(
-    tallies: Tallies, *, seed: int, baselines: tuple[str, ...], facts: dict[str, Any], left_out: dict[str, str]
+    accumulators: Accumulators,
+    *,
+    seed: int,
+    baselines: tuple[str, ...],
+    facts: dict[str, Any],
+    left_out: dict[str, str],
 ) -> Evaluation:
-    """Return means and 95 % bands over episodes of everything that was tallied."""
-    used = _episodes_used(tallies)
+    """Return means and 95 % bands over episodes of everything that was accumulated."""
+    used = _episodes_used(accumulators)
     bootstrap = Bootstrap(len(used), seed=seed)
-    picked = {name: {metric: tally.of(used) for metric, tally in each.items()} for name, each in tallies.items()}
-    curves = {name: _curves(each, picked[COPY_LAST]["error"], bootstrap) for name, each in picked.items()}
+    picked = {
+        name: {metric: accumulator.of(used) for metric, accumulator in metrics.items()}
+        for name, metrics in accumulators.items()
+    }
+    curves = {name: _curves(metrics, picked[COPY_LAST]["error"], bootstrap) for name, metrics in picked.items()}
     totals = {
-        name: {TOTALS[metric]: bootstrap.total(tally) for metric, tally in each.items() if metric in TOTALS}
-        for name, each in picked.items()
+        name: {total: bootstrap.total(metrics[metric]) for metric, total in TOTALS.items() if metric in metrics}
+        for name, metrics in picked.items()
     }
     bands = {
         "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes",
@@ -104,18 +109,18 @@ def few_episodes(count: int) -> dict[str, str]:
     return {"note": f"{count} test episodes are few: 95 % bands over fewer than {FEW_EPISODES} are too narrow"}
 
 
-def _curves(tallies: dict[str, Tally], copy_last: Tally, bootstrap: Bootstrap) -> dict[str, Curve]:
-    curves = {name: bootstrap.curve(tally) for name, tally in tallies.items() if name in METRICS}
-    ratio = bootstrap.ratio(tallies["error"], copy_last)
+def _curves(accumulators: dict[str, Accumulator], copy_last: Accumulator, bootstrap: Bootstrap) -> dict[str, Curve]:
+    curves = {name: bootstrap.curve(accumulator) for name, accumulator in accumulators.items() if name in METRICS}
+    ratio = bootstrap.ratio(accumulators["error"], copy_last)
     curves["gain"] = Curve(1 - ratio.mean, 1 - ratio.high, 1 - ratio.low)
-    if "shuffled" in tallies:
-        curves["sensitivity"] = bootstrap.ratio(tallies["shuffled"], tallies["unshuffled"])
+    if "shuffled" in accumulators:
+        curves["sensitivity"] = bootstrap.ratio(accumulators["shuffled"], accumulators["unshuffled"])
     return curves
 
 
-def _episodes_used(tallies: Tallies) -> NDArray[np.int64]:
+def _episodes_used(accumulators: Accumulators) -> NDArray[np.int64]:
     """Return the episodes that have windows: only they are resampled."""
-    counts = tallies[COPY_LAST]["error"].counts
+    counts = accumulators[COPY_LAST]["error"].counts
     return np.flatnonzero(counts.any(1))
 
 
@@ -126,10 +131,10 @@ def _described(name: str, how: str) -> dict[str, str]:
 
 def _plain(curves: Curves) -> dict[str, Any]:
     return {
-        subject: {
-            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in each.items()
+        model: {
+            metric: {part: numbers(getattr(curve, part)) for part in Curve._fields} for metric, curve in metrics.items()
         }
-        for subject, each in curves.items()
+        for model, metrics in curves.items()
     }
 
 
@@ -137,22 +142,22 @@ OBJECT_METRICS = "object_distance, object_kept, object_found"
 
 
 def evaluate(
-    subjects: Sequence[LoadedModel],
+    models: Sequence[LoadedModel],
     part: HeldOutPart,
     config: EvaluateConfig,
     progress: Progress = lambda done, total: None,
     results: ResultCache | None = None,
 ) -> Evaluation:
-    """Return the horizon curves of subjects and baselines on windows of the test part; parts are kept in `results`."""
-    check_alike(subjects, part.store)
-    everyone = [*subjects, *baselines(subjects[0])]
-    context = max(subject.predictor.context for subject in everyone)
+    """Return the horizon curves of models and baselines on test windows; finished batches are cached in `results`."""
+    check_alike(models, part.store)
+    everyone = [*models, *baselines(models[0])]
+    context = max(model.predictor.context for model in everyone)
     window = Window(context, config.horizon)
-    places = choose_places(part.store, window, config.windows, seed=config.seed, option="horizon")
-    positions, left_out = _positions(part, places, window, progress)
-    outlook = Outlook(
+    starts = choose_starts(part.store, window, config.windows, seed=config.seed, option="horizon")
+    positions, left_out = _positions(part, starts, window, progress)
+    windows = EvaluationWindows(
         store=part.store,
-        places=places,
+        starts=starts,
         context=context,
         horizon=config.horizon,
         batch_size=config.batch_size,
@@ -160,60 +165,60 @@ def evaluate(
         shuffled_windows=config.shuffled_windows,
         positions=positions,
     )
-    tallies = look_ahead(everyone, outlook, frame_metrics(subjects[0], part, positions), progress, results)
-    names = tuple(subject.name for subject in everyone if subject.baseline)
-    facts = _facts(subjects[0], part, outlook, config) | {"leading_metric": leading_metric(subjects)}
-    return summarize(tallies, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
+    accumulators = look_ahead(everyone, windows, frame_metrics(models[0], part, positions), progress, results)
+    names = tuple(model.name for model in everyone if model.baseline)
+    facts = _facts(models[0], part, windows, config) | {"leading_metric": leading_metric(models)}
+    return summarize(accumulators, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
-def frame_metrics(subject: LoadedModel, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
-    """Return the metrics for a subject's view; colors are held to the palette where the view keeps them."""
-    view, shape = subject.view, part.store.info.frame_shape
+def frame_metrics(model: LoadedModel, part: HeldOutPart, positions: Positions | None) -> FrameMetrics:
+    """Return the metrics for a model's view; wrong pixels go by the palette where the view keeps colors."""
+    view, shape = model.view, part.store.info.frame_shape
     finder = None
     if positions is not None:
-        finder = ObjectFinder(shape[:2], subject.predictor.normalizer.mean.cpu().numpy())
-    palette = part.store.palette if _keeps_colors(subject) else None
-    return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder)
+        finder = ObjectFinder(shape[:2], model.predictor.normalizer.mean.cpu().numpy())
+    palette = part.store.palette if _keeps_colors(model) else None
+    return FrameMetrics(view.shape(shape), gray=view.gray, palette=palette, finder=finder, own=registered())
 
 
-def leading_metric(subjects: Sequence[LoadedModel]) -> str:
+def leading_metric(models: Sequence[LoadedModel]) -> str:
     """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
-    return "wrong_pixels" if any(isinstance(subject.predictor, PixelPredictor) for subject in subjects) else "error"
+    return "wrong_pixels" if any(model.predictor.names_colors for model in models) else "error"
 
 
-def _keeps_colors(subject: LoadedModel) -> bool:
-    return not subject.view.gray and subject.view.size is None
+def _keeps_colors(model: LoadedModel) -> bool:
+    return not model.view.gray and model.view.size is None
 
 
 def _positions(
-    part: HeldOutPart, places: Sequence[Place], window: Window, progress: Progress
+    part: HeldOutPart, starts: Sequence[WindowStart], window: Window, progress: Progress
 ) -> tuple[Positions | None, dict[str, str]]:
     """Return where the controlled object is, or why that is not known."""
     try:
-        return find_positions(part.store, places, window.length, progress), {}
+        return find_positions(part.store, starts, window.length, progress), {}
     except UserError as error:
         return None, {OBJECT_METRICS: str(error)}
 
 
-def _facts(subject: LoadedModel, part: HeldOutPart, outlook: Outlook, config: EvaluateConfig) -> dict[str, Any]:
-    store, places = part.store, outlook.places
-    episodes = len({place.episode for place in places})
+def _facts(model: LoadedModel, part: HeldOutPart, windows: EvaluationWindows, config: EvaluateConfig) -> dict[str, Any]:
+    store, starts = part.store, windows.starts
+    episodes = len({start.episode for start in starts})
     return {
         "game": store.info.env_id,
-        "view": subject.view.name,
-        "frame": list(subject.predictor.config.frame),
-        "scale": frame_scale(subject.view.gray),
-        "palette": _keeps_colors(subject) and store.palette is not None,
+        "view": model.view.name,
+        "frame": list(model.predictor.config.frame),
+        "scale": frame_scale(model.view.gray),
+        "palette": _keeps_colors(model) and store.palette is not None,
         "data": str(store.path),
         "store_digest": store.digest,
         "test_part": part.how,
-        "windows": len(places),
+        "windows": len(starts),
         "windows_asked_for": config.windows,
         "windows_chosen": f"dealt in turns to the {episodes} test episodes that are long enough, then drawn uniformly "
         f"without replacement from each, seed {config.seed}",
-        "context": outlook.context,
-        "horizon": outlook.horizon,
-        "shuffled_windows": len(outlook.shuffled()),
+        "context": windows.context,
+        "horizon": windows.horizon,
+        "shuffled_windows": len(windows.shuffled()),
         "shuffled_actions": "those of another of these windows, in a random ring",
         "fed_back": "predictions as the network gives them, not clamped; metrics see them clamped to 0..255",
         "seed": config.seed,
@@ -226,13 +231,13 @@ EVALUATION_NAME, PARTS_NAME = "evaluation.json", "evaluation.jsonl"
 def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
     started = time.monotonic()
-    subjects, part = open_runs(config.runs, config.data, config.trained_on, config.device, load)
-    studio = Studio(subjects, part, config)
-    out = config.out or default_out(config.runs)
+    models, part = open_runs(config.predictors, config.data, config.trained_on, config.device, load)
+    media = MediaWriter(models, part, config)
+    out = config.out or default_out(config.predictors)
     with unfinished_results(out / PARTS_NAME) as results:
-        evaluation = evaluate(subjects, part, config, stage("looking ahead"), results)
-        outcomes = _outcomes(subjects, part, config, results, stage)
-        body = evaluation.to_dict() | {"outcomes": outcomes, "films": studio.write(out, stage("filming"))}
+        evaluation = evaluate(models, part, config, stage("looking ahead"), results)
+        outcomes = _outcomes(models, part, config, results, stage)
+        body = evaluation.to_dict() | {"outcomes": outcomes, "clips": media.write(out, stage("making videos"))}
         write_plots(body, out / PLOTS_NAME, stage("drawing"))
         earlier = results.earlier_seconds
         write_results(out / EVALUATION_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
@@ -240,30 +245,30 @@ def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str,
 
 
 def _outcomes(
-    subjects: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
+    models: Sequence[LoadedModel], part: HeldOutPart, config: EvaluateConfig, results: ResultCache, stage: Stage
 ) -> dict[str, Any]:
-    """Return how well rewards and terminations are predicted, by the subjects that predict them and data that has."""
+    """Return how well rewards and terminations are predicted, by the models that have heads for them."""
     options = {"count": config.most_reward_steps, "seed": config.seed, "batch_size": config.batch_size}
     outcomes = {}
-    for subject in filter(predicts_outcomes, subjects if options["count"] else ()):
+    for model in filter(predicts_outcomes, models if options["count"] else ()):
         show = stage("rewards and terminations")
-        settings = identity([subject], part.store) | {"what": "rewards and terminations"} | options
-        measure = partial(measure_outcomes, subject, part.store, progress=show, **options)
-        if found := results.part(settings, measure):
-            outcomes[subject.name] = found
+        settings = identity([model], part.store) | {"what": "rewards and terminations"} | options
+        measure = partial(measure_outcomes, model, part.store, progress=show, **options)
+        if scores := results.part(settings, measure):
+            outcomes[model.name] = scores
     return outcomes
 
 
 def open_runs(
     runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
 ) -> tuple[list[LoadedModel], HeldOutPart]:
-    """Return the predictors of runs, and the episodes of a store that none of them was trained on."""
+    """Return the models of runs, and the episodes of a dataset that none of them was trained on."""
     store = EpisodeStore(data)
-    subjects = [as_model(path, load(path), device) for path in runs]
+    models = [as_model(path, load(path), device) for path in runs]
     trained = [training_of(path) for path in runs]
-    for subject, each in zip(subjects, trained, strict=True):
-        refuse_unknown_split(subject, each, store)
-    return subjects, held_out_part(store, trained, None if trained_on is None else EpisodeStore(trained_on))
+    for model, training in zip(models, trained, strict=True):
+        refuse_unknown_split(model, training, store)
+    return models, held_out_part(store, trained, None if trained_on is None else EpisodeStore(trained_on))
 
 
 def write_plots(body: Mapping[str, Any], folder: Path, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Evaluations as plain tables of text, for the terminal and for the report."""
+"""Results of `acvp evaluate` and `acvp counterfactual` as tables of text, for the terminal and for the report."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from acvp.console import TextTable, banded, number
 
 STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
-"""Of the horizon, those that tables show."""
+"""Steps that tables show."""
 MOST_WITH_BANDS = 4
 """Columns of numbers with bands that a terminal has room for."""
 AT_STEPS = ("error", "gain")
-"""Metrics with a table of their own, besides the leading one."""
-OUTCOMES = {"reward": "reward", "end": "termination"}
-"""What is predicted besides frames: its key in evaluation.json, and what tables call it."""
+"""Metrics with a separate table by step, besides the leading one."""
+OUTCOMES = ("reward", "termination")
+"""What is predicted besides frames."""
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
 
 def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> list[TextTable]:
     """Return the tables of what evaluation.json holds: errors by step, everything at the last step.
 
-    Bands are left out where None is given and there are more subjects than a terminal has room for.
+    Where `bands` is None, bands are shown if there are few enough models for the width of a terminal.
     """
     wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
@@ -43,10 +43,10 @@ def ordered_metrics(body: Mapping[str, Any]) -> list[str]:
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
     """Return the table of rewards and terminations one step ahead, of runs that predict them."""
     rows = [
-        (name, title, number(found["balanced_accuracy"]), recall, number(found["calibration_error"]))
+        (name, what, number(scores["balanced_accuracy"]), recall, number(scores["calibration_error"]))
         for name, outcome in body["outcomes"].items()
-        for title, found in ((title, outcome[what]) for what, title in OUTCOMES.items() if what in outcome)
-        for recall in [", ".join(f"{kind} {number(share)}" for kind, share in found["recall"].items())]
+        for what, scores in ((what, outcome[what]) for what in OUTCOMES if what in outcome)
+        for recall in [", ".join(f"{kind} {number(share)}" for kind, share in scores["recall"].items())]
     ]
     heads = ("run", "what", "balanced accuracy", "recall", "calibration error")
     return [TextTable("Rewards and terminations one step ahead, from real frames", heads, tuple(rows))] if rows else []

@@ -1,45 +1,25 @@
-"""Where to look ahead from: windows of the test episodes, drawn once by seed, without replacement, evenly spread.
-
-True frames and actions of a batch of windows, decoded a few steps at a time.
-
-Shapes: B windows, n frames asked for, h height, w width and C channels of the view.
-"""
+"""The test part of a dataset: the episodes that no run was trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from acvp.data.split import refuse_leaks
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
-from acvp.data.windows import Window
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
 from acvp.runs import RunFolder
-from acvp.seeding import generator
-
-
-class Place(NamedTuple):
-    """A window of a store."""
-
-    episode: int
-    """Position of the episode in the store."""
-    start: int
-    """Its first frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What a run says about its training data."""
+    """The training data of a run."""
 
     digest: str
-    """Of the store."""
+    """Of the dataset."""
     held_out: tuple[int, ...]
     """Positions of the episodes it was not trained on."""
 
@@ -57,10 +37,10 @@ def held_out_part(
     store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
 ) -> HeldOutPart:
     """Return the episodes of a store that every run has held out; all of a store that none was trained on."""
-    own = [each for each in trained if each is not None and each.digest == store.digest]
+    own = [run for run in trained if run is not None and run.digest == store.digest]
     if not own:
         return _other_store(store, trained_on)
-    held_out = set(range(len(store))).intersection(*(each.held_out for each in own))
+    held_out = set(range(len(store))).intersection(*(run.held_out for run in own))
     if not held_out:
         raise UserError(
             f"{store.path}: the runs were split by different seeds and have no held-out episode in common; "
@@ -92,86 +72,22 @@ def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: Epi
 def training_of(path: Path) -> Trained | None:
     """Return what the run that a folder is, or is part of, says about its training data; None for a bare predictor."""
     own = path.resolve()
-    run = next((each for each in (own, *own.parents[:2]) if (each / "checkpoints").is_dir()), None)
+    run = next((folder for folder in (own, *own.parents[:2]) if (folder / "checkpoints").is_dir()), None)
     if run is None:
         return None
     config = RunFolder(run).read_config()
     if not {"store", "held_out"} <= config.keys():
-        raise UserError(f"{run}: config.json does not say which episodes were held out; train it anew")
+        raise UserError(f"{run}: config.json does not say which episodes were held out; train it again")
     return Trained(digest=config["store"], held_out=tuple(config["held_out"]))
 
 
-def choose_places(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[Place]:
-    """Return `count` places in the order of the store, or all there are; `option` is what an error should name."""
-    legal = np.array([max(0, entry.frames - window.length + 1) for entry in store.entries], np.int64)
-    if not legal.any():
-        longest = max((entry.frames for entry in store.entries), default=0)
-        raise UserError(
-            f"--{option} {window.horizon}: the longest of {len(store)} test episodes in {store.path} has {longest} "
-            f"frames, and {window.context} are given first; choose at most {max(0, longest - window.context)}, or "
-            "record longer episodes"
-        )
-    places = []
-    for position, share in enumerate(_shares(legal, count, seed)):
-        drawn = generator("places", seed, store.entries[position].number)
-        starts = drawn.choice(int(legal[position]), int(share), replace=False)
-        places += [Place(position, int(start)) for start in sorted(starts)]
-    return places
+def evenly(count: int, size: int) -> list[int]:
+    """Return `size` of the numbers 0 to count - 1, evenly spaced, or all of them."""
+    size = min(count, size)
+    return [i * count // size for i in range(size)]
 
 
-def _shares(legal: np.ndarray[tuple[int], np.dtype[np.int64]], count: int, seed: int) -> list[int]:
-    """Deal `count` windows to episodes in turns, the first turn in random order; no episode gets more than it has."""
-    order = generator("shares", seed).permutation(len(legal))
-    shares = [0] * len(legal)
-    left = min(count, int(legal.sum()))
-    while left:
-        for position in order.tolist():
-            if left and shares[position] < legal[position]:
-                shares[position] += 1
-                left -= 1
-    return shares
-
-
-def evenly(count: int, wanted: int) -> list[int]:
-    """Return `wanted` of the numbers 0 to count - 1, evenly spaced; all where there are fewer."""
-    wanted = min(count, wanted)
-    return [i * count // wanted for i in range(wanted)]
-
-
-def batches(places: Sequence[Place], size: int) -> Iterator[Sequence[Place]]:
-    """Yield places `size` at a time."""
-    for first in range(0, len(places), size):
-        yield places[first : first + size]
-
-
-BLOCK = 16
-"""Steps decoded at once: memory does not grow with the horizon."""
-
-Pixels = NDArray[np.uint8]
-
-
-class TrueWindows:
-    """The truth of windows side by side: frames[t], actions[t] → frames[t + 1], t from the window's first frame."""
-
-    def __init__(self, store: EpisodeStore, places: Sequence[Place], view: View) -> None:
-        self.store, self.places, self.view = store, places, view
-
-    def frames(self, first: int, stop: int) -> Pixels:
-        """(B, n, h, w, C): frames `first` to `stop` - 1 of each window."""
-        return np.stack([self._of(place, first, stop) for place in self.places])
-
-    def steps(self, first: int, count: int) -> Iterator[Pixels]:
-        """Yield `count` times the frames (B, h, w, C) of one moment, beginning with `first`."""
-        for start in range(first, first + count, BLOCK):
-            block = self.frames(start, min(start + BLOCK, first + count))
-            yield from block.swapaxes(0, 1)
-
-    def actions(self, first: int, stop: int) -> NDArray[np.int64]:
-        """(B, n): actions `first` to `stop` - 1 of each window."""
-        rows = [self.store[e].actions[start + first : start + stop] for e, start in self.places]
-        return np.stack(rows).astype(np.int64)
-
-    def _of(self, place: Place, first: int, stop: int) -> Pixels:
-        episode = self.store[place.episode]
-        stored = episode.stored(place.start + first, place.start + stop)
-        return self.view.apply(stored, episode.palette)
+def batches(starts: Sequence[WindowStart], size: int) -> Iterator[Sequence[WindowStart]]:
+    """Yield window starts, `size` at a time."""
+    for first in range(0, len(starts), size):
+        yield starts[first : first + size]

@@ -1,4 +1,4 @@
-"""The paper's section 3: predictors behind one interface; tensors only, nothing else of acvp."""
+"""The paper's section 3: predictors behind one interface, and what every predictor is loaded, checked and run with."""
 
 from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory, without_denormals
 from acvp.models.artifact import About, fingerprint, predictor_files, predictor_from_files
@@ -11,22 +11,27 @@ from acvp.models.baselines import (
     MlpPredictor,
 )
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
+from acvp.models.config import PredictorConfig
+from acvp.models.devices import pick_device
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
+from acvp.models.fit import require_fit, view_of
+from acvp.models.heads import Outcome
 from acvp.models.normalizer import Normalizer
 from acvp.models.predictor import (
+    HistoryPredictor,
     Predictions,
     Predictor,
-    PredictorConfig,
     State,
+    TrainingBatch,
     build_predictor,
     imagine,
     squared_error_loss,
     unroll,
 )
+from acvp.models.preparation import DatasetSplit
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
-from acvp.models.registry import config_class, config_from_dict, config_to_dict, kind_of, kinds
-from acvp.models.rollout import rollout
-from acvp.models.transform import Outcome
+from acvp.models.registry import config_class, config_from_dict, config_to_dict, find_class, kind_of, kinds
+from acvp.models.rollout import Rollout, rollout, rollout_with_rewards
 
 __all__ = [
     "About",
@@ -34,9 +39,11 @@ __all__ = [
     "ConfigError",
     "CopyLastFrame",
     "CopyLastFrameConfig",
+    "DatasetSplit",
     "FeedforwardConfig",
     "FeedforwardPredictor",
     "FrameError",
+    "HistoryPredictor",
     "InputTypeError",
     "MeanFrame",
     "MeanFrameConfig",
@@ -51,22 +58,29 @@ __all__ = [
     "PredictorConfig",
     "RecurrentConfig",
     "RecurrentPredictor",
+    "Rollout",
     "State",
+    "TrainingBatch",
     "bfloat16",
     "build_predictor",
     "compile_networks",
     "config_class",
     "config_from_dict",
     "config_to_dict",
+    "find_class",
     "fingerprint",
     "imagine",
     "keep_freed_memory",
     "kind_of",
     "kinds",
+    "pick_device",
     "predictor_files",
     "predictor_from_files",
+    "require_fit",
     "rollout",
+    "rollout_with_rewards",
     "squared_error_loss",
     "unroll",
+    "view_of",
     "without_denormals",
 ]

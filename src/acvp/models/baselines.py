@@ -3,6 +3,7 @@
 Shapes: N rows, C channels, H height, W width, A actions, D = C·H·W.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,27 +11,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive
+from acvp.models.checks import ConfigError, FrameShape
+from acvp.models.config import PredictorConfig
 from acvp.models.encoder_decoder import linear
+from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import HistoryPredictor
-from acvp.models.transform import Outcome, OutcomeHeads
+from acvp.models.sizes import paper_view
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineConfig:
+class BaselineConfig(PredictorConfig):
     """A predictor that sees the last frame only."""
 
-    context: ClassVar[int] = 1
-    actions: int
-    """Number of actions, or length of a continuous action vector."""
-    frame: FrameShape = (210, 160, 3)
-    """(height, width, channels) of a frame."""
-    pixel_scale: float = 255.0
-    """What (pixel - mean) is divided by."""
+    context: int = 1
+    """Always 1."""
 
     def __post_init__(self) -> None:
-        require_frame(self.frame)
-        require_positive(actions=self.actions, pixel_scale=self.pixel_scale)
+        super().__post_init__()
+        if self.context != 1:
+            raise ConfigError(f"context is {self.context}; this baseline sees the last frame only: context must be 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +38,8 @@ class MlpConfig(BaselineConfig):
 
     hidden: tuple[int, int, int, int] = (400, 2048, 2048, 400)
     """Units of the four hidden layers; the action joins the second."""
-    outcome_heads: bool = False
-    """Whether reward and end-of-episode logits are predicted too (the paper's future work)."""
+    predict_rewards: bool = False
+    """Whether the network has reward and termination heads (the paper's future work)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,7 +68,17 @@ class MlpPredictor(HistoryPredictor, kind="mlp"):
         self.fc3 = linear(second + config.actions, third, generator)
         self.fc4 = linear(third, fourth, generator)
         self.fc5 = linear(fourth, pixels, generator)
-        self.heads = OutcomeHeads(third, generator) if config.outcome_heads else None
+        self.heads = RewardTerminationHeads(third, generator) if config.predict_rewards else None
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return few hidden units for the preset smoke, else the paper's."""
+        return {"hidden": (64,) * 4} if preset == "smoke" else {}
+
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return the view of the paper's networks."""
+        return {"view": paper_view(preset, frame_shape)}
 
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the next frame (N, C, H, W) after the last one (N, C, H, W) under action vectors (N, A)."""

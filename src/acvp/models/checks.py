@@ -6,11 +6,13 @@ Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A act
 import torch
 from torch import Tensor
 
+from acvp.errors import UserError
+
 FrameShape = tuple[int, int, int]
 """(height, width, channels) of one frame."""
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A configuration that no network can be built from."""
 
 

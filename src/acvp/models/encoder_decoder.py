@@ -1,16 +1,11 @@
-"""Encoding and decoding (§3.1, §3.3): the parts the feedforward, recurrent and no-action networks share.
+"""Encoding and decoding (§3.1, §3.3): what the feedforward, recurrent and no-action networks share.
 
-Shapes: B batch, A actions, N rows, C channels, H height, W width, n hidden units, m frames of history.
+From top to bottom: layers with Caffe's "xavier" initialization, biases zero, every random number from the generator
+passed in; the sizes of a stack of strided convolutions that deconvolutions mirror exactly; a strided deconvolution,
+computed in whichever of two equal forms is faster; the config; encoder and decoder.
 
-Initialized layers: Caffe's "xavier" unless the paper gives a bound of its own; all biases zero.
-
-Every random number comes from the generator passed in, none from torch's global one.
-
-The sizes of a stack of strided convolutions that deconvolutions can mirror exactly.
-
-One strided deconvolution, stored once, computed in whichever of two exactly equal forms is faster.
-
-Shapes: N rows, I input channels, O output channels, k kernel, s stride, (h, w) input size, (H, W) output size.
+Shapes: B batch, A actions, N rows, C channels, H height, W width, n hidden units, m frames of history; of a
+deconvolution: I input channels, O output channels, k kernel, s stride, (h, w) input size, (H, W) output size.
 """
 
 from __future__ import annotations
@@ -18,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
+from acvp.models.checks import ConfigError, require_positive, require_whole
+from acvp.models.config import PredictorConfig
+from acvp.models.sizes import gray_sizes
 
 Pair = tuple[int, int]
 """(height, width)."""
@@ -171,16 +168,9 @@ DECODE_CHUNK = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class NetworkConfig(PredictorConfig):
     """Sizes of an encoding-transformation-decoding network; the defaults are the paper's, RGB 210×160."""
 
-    kind: ClassVar[str] = "network"
-    actions: int
-    """Number of actions, or length of a continuous action vector."""
-    frame: FrameShape = (210, 160, 3)
-    """(height, width, channels) of a frame."""
-    context: int = 4
-    """Real frames needed before the first prediction."""
     channels: tuple[int, ...] = (64, 128, 128, 128)
     """Output channels of the convolutions."""
     kernels: tuple[int, ...] = (8, 6, 6, 4)
@@ -193,15 +183,12 @@ class NetworkConfig:
     """Output channels of all deconvolutions but the last, which gives the frame."""
     hidden: int = 2048
     """Units n of the encoded and of the transformed feature vector."""
-    pixel_scale: float = 255.0
-    """What (pixel - mean) is divided by."""
-    outcome_heads: bool = False
-    """Whether reward and end-of-episode logits are predicted too (the paper's future work)."""
+    predict_rewards: bool = False
+    """Whether the network has reward and termination heads (the paper's future work)."""
 
     def __post_init__(self) -> None:
-        require_whole(actions=self.actions, context=self.context, hidden=self.hidden)
-        require_positive(pixel_scale=self.pixel_scale)
-        require_frame(self.frame)
+        super().__post_init__()
+        require_whole(hidden=self.hidden)
         layers = len(self.channels)
         lengths = (len(self.kernels), len(self.pads), len(self.strides), len(self.decoder_channels) + 1)
         if layers == 0 or any(length != layers for length in lengths):
@@ -209,8 +196,8 @@ class NetworkConfig:
                 f"{layers} channels {self.channels} with kernels {self.kernels}, pads {self.pads}, strides "
                 f"{self.strides}, decoder_channels {self.decoder_channels}: one each per layer, the last one less"
             )
-        for size in (*self.frame, *self.channels, *self.decoder_channels):
-            require_positive(**{f"a size in {self.frame}, {self.channels}, {self.decoder_channels}": size})
+        for size in (*self.channels, *self.decoder_channels):
+            require_positive(**{f"a size in {self.channels}, {self.decoder_channels}": size})
         self.sizes()
 
     def sizes(self) -> tuple[Pair, ...]:
@@ -225,11 +212,7 @@ class NetworkConfig:
     @classmethod
     def gray_84x84(cls, *, actions: int, **options: object) -> Self:
         """Return the smaller network for 84×84 gray frames that informed exploration uses (appendix B)."""
-        gray: dict[str, object] = {
-            "frame": (84, 84, 1), "channels": (64, 64, 64), "kernels": (6, 6, 6), "pads": ((0, 0), (2, 2), (2, 2)),
-            "strides": (2, 2, 2), "decoder_channels": (64, 64), "hidden": 1024, "pixel_scale": 128.0,
-        }  # fmt: skip
-        return cls(actions=actions, **(gray | options))  # type: ignore[arg-type]
+        return cls(actions=actions, **(gray_sizes() | options))
 
 
 class FrameEncoder(nn.Module):

@@ -3,15 +3,19 @@
 Shapes: N rows, m frames of history, C channels, H height, W width, A actions, n hidden units.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from acvp.models.checks import FrameShape
 from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import HistoryPredictor
-from acvp.models.transform import ActionConfig, NoActionTransform, Outcome, OutcomeHeads, Transform, action_transform
+from acvp.models.sizes import network_sizes, paper_view
+from acvp.models.transform import ActionConfig, NoActionTransform, Transform, action_transform, transform_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,17 @@ class StackedFramesPredictor(HistoryPredictor):
         self.encoder = FrameEncoder(config, config.context, generator)
         self.transform = transform
         self.decoder = FrameDecoder(config, generator)
-        self.heads = OutcomeHeads(config.hidden, generator) if config.outcome_heads else None
+        self.heads = RewardTerminationHeads(config.hidden, generator) if config.predict_rewards else None
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the sizes of encoder and decoder."""
+        return network_sizes(preset, frame)
+
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return the view of the paper's networks."""
+        return {"view": paper_view(preset, frame_shape)}
 
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the next frame (N, C, H, W) after stacked frames (N, m·C, H, W) under action vectors (N, A)."""
@@ -59,6 +73,11 @@ class FeedforwardPredictor(StackedFramesPredictor, kind="feedforward"):
 
     def __init__(self, config: FeedforwardConfig, generator: torch.Generator) -> None:
         super().__init__(config, action_transform(config, generator), generator)
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the sizes of encoder, transformation and decoder."""
+        return super().sizes(preset, frame) | transform_sizes(preset)
 
 
 class NoActionPredictor(StackedFramesPredictor, kind="no-action"):

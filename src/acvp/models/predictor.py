@@ -1,23 +1,19 @@
-"""The one interface of every predictor, and the one loop in which predictions are fed back.
+"""The interface of every predictor, and the one loop in which predictions are fed back.
+
+A predictor of one's own implements ``observe`` and ``predict``, or, where its state is the last frames, ``next_frame``
+of HistoryPredictor; everything else has a default.
 
 Time: frames[t] and actions[t] give frames[t+1]; oldest first; T+1 frames for T actions.
-Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions.
-
-The objective of section 3.4 at the authors' scale.
-
-Shapes: B batch, K predicted steps, C channels, H height, W width.
-
-Predictors whose state is simply the last m frames.
-
-Shapes: B batch, N rows, T time, m frames of history, C channels, H height, W width, A actions.
+Shapes: B batch, N rows, T time, K predicted steps, m frames of history, C channels, H height, W width, A actions.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -25,36 +21,14 @@ from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.checks import FrameError, FrameShape, action_vectors, check_frames, check_window
+from acvp.models.config import PredictorConfig
+from acvp.models.heads import Outcome, head_losses
 from acvp.models.normalizer import Normalizer
+from acvp.models.preparation import DatasetSplit, Progress
 from acvp.models.registry import build, register
-from acvp.models.transform import Outcome
 
-
-def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
-    """Return half the squared error summed over pixels and channels, averaged over batch and steps (equation 6).
-
-    ``predicted`` and ``target`` are normalized frames (B, K, C, H, W).
-    """
-    if predicted.shape != target.shape or predicted.ndim != 5:
-        raise FrameError(
-            f"predicted frames {tuple(predicted.shape)} beside target frames {tuple(target.shape)}; "
-            f"expected two equal shapes (B, K, C, H, W)"
-        )
-    rows, steps = predicted.shape[:2]
-    return functional.mse_loss(predicted.float(), target, reduction="sum") / (2 * rows * steps)
-
-
-class PredictorConfig(Protocol):
-    """What every predictor's configuration has."""
-
-    @property
-    def actions(self) -> int: ...
-    @property
-    def frame(self) -> FrameShape: ...
-    @property
-    def context(self) -> int: ...
-    @property
-    def pixel_scale(self) -> float: ...
+Metrics = dict[str, Tensor]
+"""Parts of a loss by name, to be logged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +36,7 @@ class State:
     """What a predictor carries from one step to the next: new at every step, never changed in place."""
 
     outcome: Outcome | None = None
-    """Reward and end logits of the step that led here; None after real frames and without heads."""
+    """Reward and termination logits of the step that led here; None after real frames and without heads."""
 
 
 class Predictions(NamedTuple):
@@ -71,21 +45,50 @@ class Predictions(NamedTuple):
     frames: Tensor
     """Normalized frames as the network gave them, never clamped, (B, K, C, H, W)."""
     reward: Tensor | None = None
-    """Reward logits (B, K, 3) of a predictor with outcome heads."""
-    end: Tensor | None = None
-    """End-of-episode logits (B, K) of a predictor with outcome heads."""
-    frame_loss: Tensor | None = None
-    """The frames' loss, of a predictor that has one of its own and is being trained; its ``frames`` are then empty."""
+    """Reward logits (B, K, 3) of a predictor with heads."""
+    termination: Tensor | None = None
+    """Termination logits (B, K) of a predictor with heads."""
+
+
+class TrainingBatch(NamedTuple):
+    """Windows as a network takes them, and what a training phase asks of it."""
+
+    frames: Tensor
+    """Normalized, (B, T + 1, C, H, W)."""
+    actions: Tensor
+    """Indices, (B, T)."""
+    rewards: Tensor
+    """(B, T)"""
+    terminations: Tensor
+    """Whether an action ended the episode, (B, T)."""
+    predict: int = 1
+    """Number K of frames to predict, the last ones of each window."""
+    teacher_forcing: bool = False
+    """Whether every prediction sees real frames only; else each prediction is input to the next."""
+    reward_weight: float = 1.0
+    """Factor on the losses of the reward and termination heads."""
+
+    def rows(self, first: int, last: int) -> Self:
+        """Return the batch of some of the windows."""
+        return self._replace(
+            frames=self.frames[first:last],
+            actions=self.actions[first:last],
+            rewards=self.rewards[first:last],
+            terminations=self.terminations[first:last],
+        )
 
 
 class Predictor(Shareable):
     """Predicts the next frame from the frames so far and an action: f(x_1:t, a_t) → x_t+1 (§3).
 
-    A subclass is known by its kind, ``class MyPredictor(Predictor, kind="mine")``, and names its ``config_class``.
+    A subclass is known by its kind, ``class MyPredictor(Predictor, kind="mine")``, and names its ``config_class``. It
+    is built as ``MyPredictor(config, generator)``, where the generator draws its weights.
     """
 
     config_class: ClassVar[type[Any]]
-    """A frozen dataclass with at least the fields of PredictorConfig."""
+    """A frozen dataclass, subclass of PredictorConfig."""
+    names_colors: ClassVar[bool] = False
+    """Whether every predicted pixel has a color of a palette, so that wrong pixels can be counted."""
     config: PredictorConfig
 
     def __init_subclass__(cls, *, kind: str | None = None, **options: Any) -> None:
@@ -102,6 +105,36 @@ class Predictor(Shareable):
         self.normalizer = Normalizer(config.frame, config.pixel_scale)
         self.about: About | None = None
 
+    # --- Before training ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, data: DatasetSplit) -> dict[str, Any]:
+        """Return the fields of ``config_class`` that follow from a dataset."""
+        scale = 128.0 if data.frame[2] == 1 else 255.0  # appendix B
+        return {"actions": data.actions, "frame": data.frame, "pixel_scale": scale}
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the fields of ``config_class`` that a preset sets for frames of a shape; by default none."""
+        return {}
+
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return what this kind changes in a training preset for stored frames of a shape; by default nothing.
+
+        Keys are fields of the training config: ``view``, ``optimizer`` (a mapping), ``phases`` (a mapping for each
+        phase, of which there are then as many), ``evaluate_every``, ``windows``, ``horizons``.
+        """
+        return {}
+
+    def calibrate(self, data: DatasetSplit, report: Callable[[str], None], progress: Progress) -> None:
+        """Take from a dataset what is kept beside the weights, before the first update; by default the mean image only.
+
+        The mean image is already in ``normalizer``. ``report`` prints a line; ``progress`` raises to stop.
+        """
+
+    # --- Prediction ---------------------------------------------------------------------------------------------------
+
     @abstractmethod
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> State:
         """Return the state after real frames (B, T, C, H, W), at least ``context`` of them.
@@ -113,35 +146,113 @@ class Predictor(Shareable):
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, State]:
         """Return the next frame (B, C, H, W) under action indices (B,) or vectors (B, A), and the state after it."""
 
-    @abstractmethod
     def predict_all(self, state: State) -> Tensor:
-        """Return the next frame under every action, (B, A, C, H, W), encoding the state once."""
+        """Return the next frame under every action, (B, A, C, H, W); a subclass may encode the state once for all."""
+        frames = []
+        for action in range(self.actions):
+            with self.shared_noise():
+                frames.append(self.predict(state, self._everywhere(state, action))[0])
+        return torch.stack(frames, 1)
 
-    def settled(self, state: State) -> State:
-        """Return a state that goes on as this one does, with no prediction left in it that is still to be read."""
-        return state
-
-    @abstractmethod
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
-        """Return the last ``predict`` frames of a window, each predicted from the real frames before it, in one batch.
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+        """Return the last ``predict`` frames of a window, each predicted from the real frames before it.
 
         ``frames`` (B, T+1, C, H, W) and action vectors ``actions`` (B, T, A) are already checked.
         """
+        steps = []
+        for seen in range(frames.shape[1] - predict, frames.shape[1]):
+            state = self.observe(frames[:, :seen], actions[:, : seen - 1])
+            steps.append(self.predict(state, actions[:, seen - 1]))
+        return _joined(steps)
 
-    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
+    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, teacher_forcing: bool = False) -> Predictions:
         """Return predictions of the last ``predict`` frames of a training window; the targets are frames[:, -predict:].
 
-        ``frames`` are normalized, (B, T+1, C, H, W); ``actions`` are indices (B, T) or vectors (B, T, A). With
-        ``feed_back`` each prediction is input to the next (K-step training), else each step sees real frames only.
+        ``frames`` are normalized, (B, T+1, C, H, W); ``actions`` are indices (B, T) or vectors (B, T, A). Each
+        prediction is input to the next (K-step training); with ``teacher_forcing`` each sees real frames only.
         """
         check_frames(frames, self.config.frame, self.context + predict)
         check_window(frames, actions, predict)
         vectors = action_vectors(actions, self.actions, (frames.shape[0], frames.shape[1] - 1))
-        if not feed_back:
-            return self.predict_from_real(frames, vectors, predict)
+        if teacher_forcing:
+            return self.predict_teacher_forced(frames, vectors, predict)
         seen = frames.shape[1] - predict
         state = self.observe(frames[:, :seen], vectors[:, : seen - 1])
         return unroll(self, state, vectors[:, seen - 1 :])
+
+    def settled(self, state: State) -> State:
+        """Return an equivalent state that holds the last prediction as input already read, with tensors of one shape.
+
+        A state may keep its last prediction unread, since reading it costs time and another step may never come.
+        """
+        return state
+
+    # --- Training and comparison --------------------------------------------------------------------------------------
+
+    def loss(self, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
+        """Return what training minimizes, and its parts: equation 6, plus the losses of the heads."""
+        predictions: Predictions = self(
+            batch.frames, batch.actions, predict=batch.predict, teacher_forcing=batch.teacher_forcing
+        )
+        frame_loss = squared_error_loss(predictions.frames, batch.frames[:, -batch.predict :])
+        return joint_loss(frame_loss, predictions.reward, predictions.termination, batch)
+
+    def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
+        """Return which pixels of normalized frames (..., C, H, W) differ in color, (..., H, W)."""
+        return (self.normalizer.to_uint8(predicted) != self.normalizer.to_uint8(true)).any(-1)
+
+    # --- Sampling -----------------------------------------------------------------------------------------------------
+
+    def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+        """Draw predictions from their probabilities from now on; temperature 0: the likeliest. By default no change."""
+
+    def shared_noise(self) -> AbstractContextManager[None]:
+        """Return a context that leaves the sampling noise as it found it: what is drawn inside is drawn again after."""
+        return nullcontext()
+
+    # --- Export -------------------------------------------------------------------------------------------------------
+
+    def traceable(self) -> Predictor:
+        """Return a predictor that computes the same without branches on values, for export to ONNX."""
+        return self
+
+    def example_frames(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Return random uint8 frames (rows, context, H, W, C) as the predictor may see them."""
+        return torch.randint(256, (rows, self.context, *self.config.frame), generator=generator, dtype=torch.uint8)
+
+    def _everywhere(self, state: State, action: int) -> Tensor:
+        """Return an action for every row of a state, as indices (B,)."""
+        rows = next(len(value) for value in vars(state).values() if isinstance(value, Tensor))
+        return torch.full((rows,), action, device=self.normalizer.mean.device)
+
+
+def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
+    """Return half the squared error summed over pixels and channels, averaged over batch and steps (equation 6).
+
+    ``predicted`` and ``target`` are normalized frames (B, K, C, H, W). The scale is that of the authors' code.
+    """
+    if predicted.shape != target.shape or predicted.ndim != 5:
+        raise FrameError(
+            f"predicted frames {tuple(predicted.shape)} beside target frames {tuple(target.shape)}; "
+            f"expected two equal shapes (B, K, C, H, W)"
+        )
+    rows, steps = predicted.shape[:2]
+    return functional.mse_loss(predicted.float(), target, reduction="sum") / (2 * rows * steps)
+
+
+def joint_loss(
+    frame_loss: Tensor, reward: Tensor | None, termination: Tensor | None, batch: TrainingBatch
+) -> tuple[Tensor, Metrics]:
+    """Return the frames' loss plus that of reward (B, K, 3) and termination logits (B, K), and the parts."""
+    if reward is None or termination is None:
+        return frame_loss, {}
+    steps = reward.shape[1]
+    of_reward, of_termination = head_losses(
+        reward, termination, batch.rewards[:, -steps:], batch.terminations[:, -steps:]
+    )
+    parts = {"frame_loss": frame_loss, "reward_loss": of_reward, "termination_loss": of_termination}
+    loss = frame_loss + batch.reward_weight * (of_reward + of_termination)
+    return loss, {name: part.detach() for name, part in parts.items()}
 
 
 def build_predictor(config: PredictorConfig, generator: torch.Generator | None = None) -> Predictor:
@@ -162,14 +273,17 @@ def imagine(predictor: Predictor, state: State, actions: Tensor) -> Iterator[tup
 
 def unroll(predictor: Predictor, state: State, actions: Tensor) -> Predictions:
     """Return K predictions from a state under actions (B, K) or (B, K, A); gradients flow through all of them."""
-    steps = list(imagine(predictor, state, actions))
+    return _joined(list(imagine(predictor, state, actions)))
+
+
+def _joined(steps: list[tuple[Tensor, State]]) -> Predictions:
+    """Return the frames (B, C, H, W) and the outcomes of K steps as predictions."""
     frames = torch.stack([frame for frame, _ in steps], 1)  # (B, K, C, H, W)
     outcomes = [state.outcome for _, state in steps if state.outcome is not None]
     if not outcomes:
         return Predictions(frames)
-    return Predictions(
-        frames, torch.stack([each.reward for each in outcomes], 1), torch.stack([each.end for each in outcomes], 1)
-    )
+    reward, termination = (torch.stack(logits, 1) for logits in zip(*outcomes, strict=True))
+    return Predictions(frames, reward, termination)
 
 
 def as_window(frames: Tensor, outcome: Outcome | None, rows: int) -> Predictions:
@@ -177,7 +291,7 @@ def as_window(frames: Tensor, outcome: Outcome | None, rows: int) -> Predictions
     frames = frames.view(rows, -1, *frames.shape[1:])
     if outcome is None:
         return Predictions(frames)
-    return Predictions(frames, outcome.reward.view(rows, -1, 3), outcome.end.view(rows, -1))
+    return Predictions(frames, outcome.reward.view(rows, -1, 3), outcome.termination.view(rows, -1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,15 +310,17 @@ def stack_frames(frames: Tensor) -> Tensor:
 
 
 class HistoryPredictor(Predictor):
-    """Predicts from the last ``context`` frames; a subclass says how in ``next_frame``."""
+    """Predicts from the last ``context`` frames; a subclass implements ``next_frame``."""
 
     @abstractmethod
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the next frame (N, C, H, W) after stacked frames (N, m·C, H, W) under action vectors (N, A)."""
 
-    @abstractmethod
     def next_frames(self, stacked: Tensor) -> Tensor:
         """Return the next frame under every action, (N, A, C, H, W), after stacked frames (N, m·C, H, W)."""
+        every = torch.eye(self.actions, device=stacked.device).repeat(len(stacked), 1)  # (N·A, A)
+        frames, _ = self.next_frame(stacked.repeat_interleave(self.actions, 0), every)
+        return frames.view(len(stacked), self.actions, *frames.shape[1:])
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> HistoryState:
         """Return the last m of the real frames (B, T, C, H, W) as the state."""
@@ -226,7 +342,7 @@ class HistoryPredictor(Predictor):
         """Return the state whose frames are all read."""
         return HistoryState(frames=_read(state), outcome=state.outcome)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
         times = frames.shape[1]
         stacked = [stack_frames(frames[:, t - self.context : t]) for t in range(times - predict, times)]

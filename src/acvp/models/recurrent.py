@@ -9,6 +9,7 @@ Shapes: B batch, T time, I inputs, n hidden units; gates in the order i, f, o, g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,10 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, action_vectors, check_frames
+from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames
 from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, fill_uniform, linear
+from acvp.models.heads import RewardTerminationHeads
 from acvp.models.predictor import Predictions, Predictor, State, as_window
-from acvp.models.transform import ActionConfig, OutcomeHeads, action_transform
+from acvp.models.sizes import network_sizes, paper_view
+from acvp.models.transform import ActionConfig, action_transform, transform_sizes
 
 LSTM_BOUND = 0.08
 """LSTM weights are drawn from U(-0.08, 0.08) (appendix A)."""
@@ -127,7 +130,19 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         self.lstm = ClippedLstm(config.hidden, config.hidden, config.gate_clip, generator)
         self.transform = action_transform(config, generator)
         self.decoder = FrameDecoder(config, generator)
-        self.heads = OutcomeHeads(config.hidden, generator) if config.outcome_heads else None
+        self.heads = RewardTerminationHeads(config.hidden, generator) if config.predict_rewards else None
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the sizes of encoder, transformation and decoder."""
+        return network_sizes(preset, frame) | transform_sizes(preset)
+
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return the paper's phases: first unroll through 20 real frames, predicting the last 10 (appendix A)."""
+        first = {"predict": 10, "teacher_forcing": True, "batch_size": 4}
+        phases = (first, {"batch_size": 4}, {"batch_size": 4})
+        return {"view": paper_view(preset, frame_shape), "phases": phases}
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> RecurrentState:
         """Return the LSTM's state after all of the real frames (B, T, C, H, W), from a zero state."""
@@ -153,7 +168,7 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         """Return the state whose last prediction the LSTM has read."""
         return replace(self._read(state), outcome=state.outcome)
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the real frames before it, decoded as one batch."""
         every_h, _ = self._encode(frames[:, :-1], *self.lstm.start(len(frames)))
         h_enc = every_h[:, -predict:].flatten(0, 1)  # (B·K, n)

@@ -1,15 +1,19 @@
 """Kinds of predictors by name, and their configurations to JSON and back.
 
 A class registers itself where it is defined: ``class MyPredictor(Predictor, kind="mine")``. The module of a built-in
-kind is imported when the kind is first asked for. A configuration's dictionary holds its ``kind`` and every field;
-with it and a state dict a predictor is complete.
+kind, and that of an installed package's entry point (group ``acvp.predictors``, named after the kind), is imported
+when the kind is first asked for. A name that a file holds only selects among these: nothing that a file names is
+imported. A configuration's dictionary holds its ``kind`` and every field; with it and a state dict a predictor is
+complete.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import torch
@@ -26,12 +30,14 @@ BUILT_IN = {
     "pixel": "acvp.pixel.predictor",
 }
 """The module of each kind that comes with acvp."""
+ENTRY_POINTS = "acvp.predictors"
+"""Entry point group of installed packages that bring predictors."""
 
 _CLASSES: dict[str, type[Any]] = {}
 
 
 def register(kind: str, predictor: type[Any]) -> None:
-    """Make a class of predictors known by the name of its kind."""
+    """Register a class of predictors under the name of its kind."""
     known = _CLASSES.setdefault(kind, predictor)
     if (known.__module__, known.__qualname__) != (predictor.__module__, predictor.__qualname__):
         raise ConfigError(f"kind {kind!r} is {known.__module__}.{known.__qualname__} already; choose another name")
@@ -39,29 +45,69 @@ def register(kind: str, predictor: type[Any]) -> None:
 
 
 def kinds() -> list[str]:
-    """Return the names of all kinds of predictors."""
-    return sorted({*BUILT_IN, *_CLASSES})
+    """Return the names of all kinds of predictors: built in, installed and registered."""
+    return sorted({*BUILT_IN, *_CLASSES, *_installed()})
 
 
 def predictor_class(kind: Any) -> type[Any]:
     """Return the class of a kind of predictors."""
+    kind = kind if isinstance(kind, str) else repr(kind)
     if kind in BUILT_IN:
         import_module(BUILT_IN[kind])
+    elif kind not in _CLASSES and kind in (installed := _installed()):
+        _load(installed[kind])
     if kind not in _CLASSES:
-        raise ConfigError(f"kind is {kind!r}; it must be one of {kinds()}")
+        raise ConfigError(
+            f"kind is {kind!r}, which no imported module defines: import its module first (--import my_module, or "
+            f"`import my_module` in Python); known kinds are {', '.join(kinds())}"
+        )
     return _CLASSES[kind]
+
+
+def find_class(name: str) -> type[Any]:
+    """Return the class that a user names: a kind ("pixel"), or "my_module:MyPredictor" of a module already imported."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        return predictor_class(name)
+    if module not in sys.modules:
+        raise ConfigError(f"{name}: the module {module} is not imported; pass --import {module}")
+    found = getattr(sys.modules[module], attribute, None)
+    if not isinstance(found, type) or found not in _CLASSES.values():
+        raise ConfigError(
+            f'{name}: {module} has no predictor of this name; it is written class {attribute}(Predictor, kind="mine")'
+        )
+    return found
+
+
+def _installed() -> dict[str, EntryPoint]:
+    """Return the entry points of installed packages by kind; reads metadata and imports nothing."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(point: EntryPoint) -> None:
+    """Import the module of an installed package that registers a kind."""
+    package = point.dist.name if point.dist else "an installed package"
+    try:
+        point.load()
+    except Exception as error:
+        raise ConfigError(
+            f"kind {point.name!r} is installed by {package} as {point.value}, which cannot be imported "
+            f"({type(error).__name__}: {error}); fix or uninstall {package}"
+        ) from error
+    if point.name not in _CLASSES:
+        raise ConfigError(f"{point.value} of {package} defines no predictor with kind={point.name!r}")
 
 
 def config_class(kind: Any) -> type[Any]:
     """Return the class of the configurations of a kind of predictors."""
-    found: type[Any] = predictor_class(kind).config_class
-    return found
+    cls: type[Any] = predictor_class(kind).config_class
+    return cls
 
 
 def kind_of(config: Any) -> str:
     """Return the name of the kind of predictors that a configuration is of."""
     kind: str | None = getattr(config, "kind", None)
-    if kind is None or not isinstance(config, config_class(kind)):
+    if not kind or not isinstance(config, config_class(kind)):
         raise ConfigError(f"{type(config).__name__} is no predictor's configuration; one of {kinds()} is")
     return kind
 
@@ -88,8 +134,8 @@ def config_from_dict(values: Mapping[str, Any]) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    return [_listed(each) for each in value] if isinstance(value, tuple) else value
+    return [_listed(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _tupled(value: Any) -> Any:
-    return tuple(_tupled(each) for each in value) if isinstance(value, list) else value
+    return tuple(_tupled(part) for part in value) if isinstance(value, list) else value

@@ -1,23 +1,33 @@
 """Looking ahead at the public edge: uint8 numpy frames in, uint8 numpy frames out.
 
 Shapes: B batch, T time, K predicted steps, C channels, H height, W width, A actions.
-
-Rows of a predictor's state, whatever the state is made of: plays that end leave the batch, new ones join it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.models.checks import ActionError, FrameError, InputTypeError, action_vectors
+from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError, action_vectors
+from acvp.models.heads import Outcome
 from acvp.models.predictor import Predictor, State, imagine
+
+
+class Rollout(NamedTuple):
+    """What actions lead to: frames, rewards and terminations of K steps."""
+
+    frames: NDArray[np.uint8]
+    """(K, H, W, C), or with a batch (B, K, H, W, C)."""
+    rewards: NDArray[np.int64]
+    """Signs of the predicted rewards, −1, 0 or 1, (K,) or (B, K)."""
+    terminations: NDArray[np.float32]
+    """Predicted probabilities that the step ends the episode, (K,) or (B, K)."""
 
 
 def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
@@ -26,29 +36,47 @@ def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[An
     Of the T frames the last ``predictor.context`` are used. ``actions`` are K indices (K,), one for each frame to
     predict, or vectors (K, A). With a batch, (B, T, H, W, C) and (B, K) or (B, K, A) give (B, K, H, W, C).
     """
-    frames, actions = np.asarray(frames), np.asarray(actions)
-    _check(predictor, frames, actions)
-    if frames.ndim == 4:
-        one: NDArray[np.uint8] = _rollout(predictor, frames[None], actions[None])[0]
-        return one
-    return _rollout(predictor, frames, actions)
+    return _rollout(predictor, frames, actions)[0]
+
+
+def rollout_with_rewards(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> Rollout:
+    """Return what ``rollout`` does, and the predicted rewards and terminations; ConfigError without such heads."""
+    predicted, outcomes = _rollout(predictor, frames, actions)
+    if not outcomes:
+        raise ConfigError(
+            f"a {type(predictor).__name__} without reward and termination heads predicts frames only; train one with "
+            "--predict-rewards, or the pixel-exact predictor"
+        )
+    rewards = np.stack([outcome.reward_signs() for outcome in outcomes], 1)  # (B, K)
+    terminations = np.stack([outcome.termination.sigmoid().numpy(force=True) for outcome in outcomes], 1)
+    if predicted.ndim == 4:
+        return Rollout(predicted, rewards[0], terminations[0])
+    return Rollout(predicted, rewards, terminations)
 
 
 @torch.inference_mode()
-def _rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
+def _rollout(
+    predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]
+) -> tuple[NDArray[np.uint8], list[Outcome]]:
+    """Return frames as ``rollout`` does, and the outcomes of all steps, each of B rows; none without heads."""
+    frames, actions = np.asarray(frames), np.asarray(actions)
+    _check(predictor, frames, actions)
+    if single := frames.ndim == 4:
+        frames, actions = frames[None], actions[None]
     normalizer = predictor.normalizer
     device = normalizer.mean.device
     vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
     real = torch.from_numpy(np.ascontiguousarray(frames[:, -predictor.context :])).to(device)
-    state = predictor.observe(normalizer.to_float(real))
-    predicted = []
-    for step, (frame, _) in enumerate(imagine(predictor, state, vectors), 1):
+    predicted, outcomes = [], []
+    for step, (frame, state) in enumerate(imagine(predictor, predictor.observe(normalizer.to_float(real)), vectors), 1):
         if not bool(frame.isfinite().all()):
             raise FrameError(
                 f"step {step} has pixels that are not finite numbers: the network or its actions are corrupted"
             )
         predicted.append(normalizer.to_uint8(frame).numpy(force=True))
-    return np.stack(predicted, 1)  # (B, K, H, W, C)
+        outcomes += [] if state.outcome is None else [state.outcome]
+    together = np.stack(predicted, 1)  # (B, K, H, W, C)
+    return together[0] if single else together, outcomes
 
 
 def _check(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> None:
@@ -107,4 +135,4 @@ def _by_tensor(function: Callable[[Sequence[Tensor]], Tensor], values: Sequence[
         return replace(first, **{name: _by_tensor(function, [getattr(v, name) for v in values]) for name in names})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*(_by_tensor(function, parts) for parts in zip(*values, strict=True)))
-    raise TypeError(f"a predictor's state holds a {type(first).__name__}; its rows can be told apart in tensors only")
+    raise TypeError(f"a predictor's state holds a {type(first).__name__}; only tensors have rows")

@@ -1,10 +1,10 @@
-"""Action-conditional transformation (§3.2) of the encoded feature, and the outcome heads that read its result.
+"""Action-conditional transformation of the encoded feature (§3.2).
 
 Shapes: B batch, A actions, n hidden units, F factors.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +121,12 @@ class NoActionTransform(nn.Module):
 Transform = FactoredTransform | TensorTransform | NoActionTransform
 
 
+def transform_sizes(preset: str) -> dict[str, Any]:
+    """Return the fields of ActionConfig that a training preset sets."""
+    sizes: dict[str, dict[str, Any]] = {"smoke": {"factors": 128}, "cpu": {"start": "shared"}}
+    return sizes.get(preset, {})
+
+
 def action_transform(config: ActionConfig, generator: torch.Generator) -> Transform:
     """Return the action transformation that the config names."""
     if config.transform == "tensor":
@@ -129,29 +135,3 @@ def action_transform(config: ActionConfig, generator: torch.Generator) -> Transf
         config.hidden, config.actions, config.factors, generator,
         factor_bias=config.factor_bias, shared=config.start == "shared",
     )  # fmt: skip
-
-
-class Outcome(NamedTuple):
-    """What the step that gave a frame brings besides the frame, as logits."""
-
-    reward: Tensor
-    """Logits of a negative, zero and positive reward, (B, 3)."""
-    end: Tensor
-    """Logit of the end of the episode, (B,)."""
-
-    def plus(self, other: Self) -> Self:
-        """Return the outcome whose logits are the sums of both."""
-        return self._replace(reward=self.reward + other.reward, end=self.end + other.end)
-
-
-class OutcomeHeads(nn.Module):
-    """Reward and end-of-episode logits from the transformed feature: the paper's future work, off by default."""
-
-    def __init__(self, hidden: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.reward = linear(hidden, 3, generator)
-        self.end = linear(hidden, 1, generator)
-
-    def forward(self, h_dec: Tensor) -> Outcome:
-        """Return the outcome of transformed features (B, n)."""
-        return Outcome(reward=self.reward(h_dec), end=self.end(h_dec)[:, 0])

@@ -1,32 +1,30 @@
-"""The sizes of the pixel-exact network, and what the store of its game says of it: colors, motions, flashing."""
+"""The config of the pixel-exact network: its sizes, and statistics of its game: colors, motions, palette cycling."""
 
 from dataclasses import dataclass
 
-from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
+from acvp.models.checks import ConfigError, FrameShape, require_whole
+from acvp.models.config import PredictorConfig
 from acvp.pixel.palette import Palette, require_palette
 
+Motion = tuple[int, int]
+"""Pixels (down, right)."""
 MAX_MOTIONS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelConfig:
+class PixelConfig(PredictorConfig):
     """The pixel-exact network."""
 
-    actions: int
-    """Number of actions, or length of a continuous action vector."""
     palette: Palette
     """The colors, each of as many values 0..255 as a frame has channels."""
-    motions: tuple[tuple[int, int], ...] = ((0, 0),)
-    """Pixels (down, right) by which what a cell shows may have moved since the frame before; the first: not at all."""
-    older_motions: tuple[tuple[int, int], ...] = ()
-    """The same from the frame before that, which shows the pose that an animated thing will have again."""
-    recolors: tuple[int, ...] = ()
-    """For each color the number of the one that it turns into where things flash, itself where none is known; (): a
-    network without that option."""
+    motions: tuple[Motion, ...] = ((0, 0),)
+    """Pixels (down, right) by which what a cell shows may have moved since the newest frame; the first is no motion."""
+    older_motions: tuple[Motion, ...] = ()
+    """The same since the frame before the newest, in which an animated object has the pose that it will have again."""
+    palette_cycle: tuple[int, ...] = ()
+    """Palette cycling: for each color the number of the color that it turns into, or its own number; (): no cycling."""
     quantized: bool = False
-    """Whether the colors stand for similar ones too: a game of over 256 colors."""
-    frame: FrameShape = (210, 160, 3)
-    """(height, width, channels) of a frame."""
+    """Whether each color stands for similar ones too, as in a game of over 256 colors."""
     context: int = 16
     """Real frames needed before the first prediction: the memory m."""
     cell: int = 8
@@ -36,35 +34,31 @@ class PixelConfig:
     channels: tuple[int, ...] = (32, 48, 64)
     """Features of a cell at each scale of the U-Net."""
     blocks: tuple[int, ...] = (1, 1, 2)
-    """Residual blocks at each scale, on the way down and, but for the last, up again."""
-    round_edges: bool = False
-    """Whether the network sees opposite edges side by side, as things do that leave on one and return on the other."""
-    still: int = 8
-    """Of the cells that neither change nor hold anything unusual, one in so many is trained on, with that weight."""
-    spoiled: float = 0.0
-    """Share of the windows that are trained on with patches that do not belong there, to learn to mend them."""
-    by_place: bool = False
-    """Whether training begins with looking up where in the frame each color can be; it is predicted nowhere else."""
-    pixel_scale: float = 255.0
-    """What (pixel - mean) is divided by."""
-    outcome_heads: bool = True
-    """Whether reward and end-of-episode logits are predicted too."""
+    """Residual blocks at each scale, on the way down and, except at the last scale, on the way up."""
+    circular_padding: bool = False
+    """Whether convolutions of the U-Net see the opposite edge beyond an edge, for games whose screen wraps around."""
+    background_subsampling: int = 8
+    """The loss takes one in so many background cells, with that weight: cells that neither change nor differ from the
+    mean image."""
+    input_corruption: float = 0.0
+    """Share of the training windows whose input frames get patches of wrong pixels, so that errors are corrected."""
+    palette_mask: bool = False
+    """Whether each pixel is restricted to the colors that the training episodes show at or near it."""
+    predict_rewards: bool = True
+    """Whether the network has reward and termination heads."""
     events: int = 0
-    """Features of the finest grid that tell the outcome wherever they are largest, as a hit does; 0: none."""
+    """Features of the finest grid whose maximum over positions feeds the heads, as a hit may be anywhere; 0: none."""
 
     def __post_init__(self) -> None:
-        require_frame(self.frame)
+        super().__post_init__()
         require_palette(self.palette, self.frame[2])
-        require_positive(pixel_scale=self.pixel_scale)
-        require_whole(
-            actions=self.actions, context=self.context, cell=self.cell, embedding=self.embedding, still=self.still
-        )
+        require_whole(cell=self.cell, embedding=self.embedding, background_subsampling=self.background_subsampling)
         if type(self.events) is not int or self.events < 0:
             raise ConfigError(f"events is {self.events}; it must be a whole number, 0 or more")
-        if not 0 <= self.spoiled <= 1:
-            raise ConfigError(f"spoiled is {self.spoiled}; it is a share of the windows, 0 to 1")
+        if not 0 <= self.input_corruption <= 1:
+            raise ConfigError(f"input_corruption is {self.input_corruption}; it must be a share of the windows, 0 to 1")
         _require_motions(self.motions, self.older_motions, self.frame)
-        _require_recolors(self.recolors, len(self.palette))
+        _require_palette_cycle(self.palette_cycle, len(self.palette))
         if self.older_motions and self.context < 2:
             raise ConfigError("older_motions come from the frame before the newest: they need a context of at least 2")
         if not self.channels or len(self.channels) != len(self.blocks):
@@ -74,8 +68,8 @@ class PixelConfig:
 
     @property
     def copies(self) -> int:
-        """Ways S in which what was there may give a pixel its color: the motions, and turning into another color."""
-        return len(self.motions) + len(self.older_motions) + bool(self.recolors)
+        """Number S of ways to copy a pixel's color: the motions, and palette cycling."""
+        return len(self.motions) + len(self.older_motions) + bool(self.palette_cycle)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -83,11 +77,10 @@ class PixelConfig:
         return -(-self.frame[0] // self.cell), -(-self.frame[1] // self.cell)
 
 
-def _require_motions(
-    motions: tuple[tuple[int, int], ...], older: tuple[tuple[int, int], ...], frame: FrameShape
-) -> None:
+def _require_motions(motions: tuple[Motion, ...], older: tuple[Motion, ...], frame: FrameShape) -> None:
     within = all(
-        len(motion) == 2 and all(type(way) is int and abs(way) < side for way, side in zip(motion, frame, strict=False))
+        len(motion) == 2
+        and all(type(shift) is int and abs(shift) < side for shift, side in zip(motion, frame, strict=False))
         for motion in motions + older
     )
     different = len(set(motions)) == len(motions) and len(set(older)) == len(older)
@@ -98,10 +91,10 @@ def _require_motions(
         )
 
 
-def _require_recolors(recolors: tuple[int, ...], colors: int) -> None:
-    known = all(type(number) is int and 0 <= number < colors for number in recolors)
-    if not known or len(recolors) not in (0, colors):
+def _require_palette_cycle(palette_cycle: tuple[int, ...], colors: int) -> None:
+    known = all(type(number) is int and 0 <= number < colors for number in palette_cycle)
+    if not known or len(palette_cycle) not in (0, colors):
         raise ConfigError(
-            f"recolors are {str(recolors)[:200]}; they must be none, or for each of the {colors} colors the number "
-            "of one of them"
+            f"palette_cycle is {str(palette_cycle)[:200]}; it must be empty, or have for each of the {colors} colors "
+            "the number of one of them"
         )

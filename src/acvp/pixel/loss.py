@@ -2,7 +2,7 @@
 
 Shapes: n cells, q pixels of a cell, N colors, S motions.
 
-Frames spoiled on purpose: from them a predictor learns to mend what it got wrong itself.
+Frames input_corruption on purpose: from them a predictor learns to mend what it got wrong itself.
 
 Shapes: B rows, T frames, C channels, H height, W width, N colors, h × w a patch.
 """
@@ -27,18 +27,18 @@ SMALLEST_COLOR, SMALLEST_MOTION = -400.0, -300.0
 its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
 
 
-def options_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
     """Return −log of the probability of the wanted colors (n, q), summed over a cell's pixels, (n,).
 
     Takes the logits of colors (n, q, N) and of motions (n, S), and the colors (n, q, S) that each motion brings.
     """
     given = (own, motion, moved, wanted)
     on = (each.cpu() for each in given) if own.device.type == "mps" else given  # which has no float64
-    loss: Tensor = _OptionsLoss.apply(*on)  # type: ignore[no-untyped-call]
+    loss: Tensor = _CopyMixtureLoss.apply(*on)  # type: ignore[no-untyped-call]
     return loss.to(own.device)
 
 
-class _OptionsLoss(torch.autograd.Function):
+class _CopyMixtureLoss(torch.autograd.Function):
     """A color may be chosen or copied, and its probabilities add up.
 
     A color's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
@@ -91,22 +91,24 @@ def _exp(logits: Tensor, smallest: float) -> Tensor:
 
 
 MOST_PATCHES = 2
-"""Of a spoiled row."""
+"""Of a input_corruption row."""
 LARGEST = 0.25
 """Sides of a patch, of the frame's, at most."""
 FRAMES = 4.0
 """How long a patch stays, on average."""
 DENSITIES = (1.0, 0.5, 0.2)
-"""Shares of a patch's pixels that are spoiled, equally often."""
+"""Shares of a patch's pixels that are input_corruption, equally often."""
 
 
-def spoil(frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator) -> Tensor:
+def corrupt_inputs(
+    frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer, rng: np.random.Generator
+) -> Tensor:
     """Return normalized frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
 
     A patch shows one color of the palette (N, C), or what was there up to 8 frames before, or what another row shows
-    there. It stays for some frames and is gone at the latest in the last one, which is never spoiled.
+    there. It stays for some frames and is gone at the latest in the last one, which is never input_corruption.
     """
-    spoiled = frames.clone()
+    input_corruption = frames.clone()
     rows, times = frames.shape[:2]
     for row in np.flatnonzero(rng.random(rows) < share):
         for _ in range(rng.integers(1, MOST_PATCHES + 1)):
@@ -121,9 +123,9 @@ def spoil(frames: Tensor, share: float, palette: Tensor, normalizer: Normalizer,
             }
             patch = patches[str(rng.choice(sorted(patches)))]
             hit = torch.from_numpy(rng.random(patch.shape[-2:]) < rng.choice(DENSITIES)).to(frames.device)  # (h, w)
-            place = spoiled[row, start:end, :, down, right]
+            place = input_corruption[row, start:end, :, down, right]
             place.copy_(torch.where(hit, patch, place))
-    return spoiled
+    return input_corruption
 
 
 def _stretch(side: int, rng: np.random.Generator) -> slice:

@@ -93,6 +93,17 @@ class Colors(nn.Module):
         return self._nearest[cell]
 
 
+class TraceableColors(Colors):
+    """Colors for a traced graph, which can neither warn nor look up: an unknown color becomes the first one."""
+
+    def __init__(self, colors: Colors) -> None:
+        super().__init__(tuple(tuple(color) for color in colors.palette.tolist()), quantized=colors.quantized)
+
+    def classes(self, pixels: Tensor) -> Tensor:
+        """Return the class of each of uint8 pixels (..., C)."""
+        return (pixels[..., None, :] == self.palette).all(-1).to(torch.uint8).argmax(-1)
+
+
 def _codes(pixels: Tensor) -> Tensor:
     """Return each pixel (..., C) as one number (...)."""
     first, *others = pixels.unbind(-1)

@@ -11,24 +11,32 @@ Shapes: B batch, N rows or colors, T time, K predicted steps, C channels, H heig
 S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from math import log
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, action_vectors, check_frames, check_window
+from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames, check_window
 from acvp.models.encoder_decoder import convolution, linear
-from acvp.models.predictor import Predictions, Predictor, State, as_window
-from acvp.models.transform import Outcome
+from acvp.models.heads import Outcome
+from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
+from acvp.models.preparation import DatasetSplit, Progress
 from acvp.pixel.config import PixelConfig
-from acvp.pixel.loss import NO_PIXEL, options_loss, spoil
-from acvp.pixel.network import ActionUnet, event_heads, make_room, packed, placed_heads, unpack
-from acvp.pixel.palette import Colors
+from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
+from acvp.pixel.mask import Mask, calibrated_mask, make_room, packed, unpack
+from acvp.pixel.network import ActionUnet, event_heads, position_heads
+from acvp.pixel.palette import Colors, TraceableColors
+from acvp.pixel.presets import preset_sizes, training_defaults
+from acvp.pixel.statistics import statistics_of
 
 UNUSUAL = 16
 """Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
@@ -62,10 +70,11 @@ class PixelPredictor(Predictor, kind="pixel"):
     """
 
     config_class: ClassVar[type[Any]] = PixelConfig
+    names_colors: ClassVar[bool] = True
 
-    possible: Tensor | None
+    palette_mask: Tensor | None
     """Which colors each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
-    impossible: Tensor | None
+    excluded: Tensor | None
     """Which it cannot have, by cells, (h·w, q, N)."""
 
     def __init__(self, config: PixelConfig, generator: torch.Generator) -> None:
@@ -79,26 +88,48 @@ class PixelPredictor(Predictor, kind="pixel"):
         self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
         self.place = nn.Parameter(torch.zeros(*config.grid, first))
         self.unet = ActionUnet(
-            config.channels, config.blocks, config.actions, generator, round_edges=config.round_edges
+            config.channels, config.blocks, config.actions, generator, circular_padding=config.circular_padding
         )
         self.head = linear(first, pixels * len(config.palette), generator, bound=0.0)
         self.copy = linear(first, config.copies, generator, bound=0.0)
         nn.init.zeros_(self.copy.bias)
         self.copy.bias.data[0] = START_ODDS + log(len(config.palette))
-        self.heads = placed_heads(config, generator) if config.outcome_heads else None
-        self.events = event_heads(config, generator) if config.outcome_heads and config.events else None
-        self.register_buffer("possible", None)
-        self.register_buffer("impossible", None, persistent=False)
+        self.heads = position_heads(config, generator) if config.predict_rewards else None
+        self.events = event_heads(config, generator) if config.predict_rewards and config.events else None
+        self.register_buffer("palette_mask", None)
+        self.register_buffer("excluded", None, persistent=False)
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(unpack)  # type: ignore[no-untyped-call]
         self.temperature = 0.0
-        self.every_option = False
+        self.exhaustive = False
         """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
         self.generator: torch.Generator | None = None
 
-    def set_possible(self, places: NDArray[np.bool_]) -> None:
-        """Take where each color can be, (N, H, W): it is predicted nowhere else."""
-        self.possible = None if places.all() else packed(places, self.pixel_config).to(self.place.device)
+    @classmethod
+    def prepare(cls, data: DatasetSplit) -> dict[str, Any]:
+        """Return palette, motions and palette cycling of the training episodes."""
+        return {"actions": data.actions, "frame": data.frame, "predict_rewards": True} | statistics_of(data)
+
+    @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the sizes of the network."""
+        return preset_sizes(preset, frame)
+
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return one phase of teacher forcing with Muon, on windows drawn by sampling priority."""
+        return training_defaults(preset)
+
+    def calibrate(self, data: DatasetSplit, report: Callable[[str], None], progress: Progress) -> None:
+        """Find the palette mask: which colors each pixel can have."""
+        if self.pixel_config.palette_mask:
+            mask = calibrated_mask(data, self.pixel_config.palette, report, progress)
+            if mask is not None:
+                self.set_palette_mask(mask)
+
+    def set_palette_mask(self, mask: Mask) -> None:
+        """Predict only colors that the mask (N, H, W) allows."""
+        self.palette_mask = None if mask.all() else packed(mask, self.pixel_config).to(self.place.device)
         unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
@@ -111,6 +142,28 @@ class PixelPredictor(Predictor, kind="pixel"):
             raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
         self.temperature = temperature
         self.generator = torch.Generator(self.place.device).manual_seed(seed)
+
+    @contextmanager
+    def shared_noise(self) -> Iterator[None]:
+        """Restore the state of the sampling generator at the end."""
+        before = None if self.generator is None else self.generator.get_state()
+        try:
+            yield
+        finally:
+            if self.generator is not None and before is not None:
+                self.generator.set_state(before)
+
+    def traceable(self) -> Self:
+        """Return a copy that knows its own colors only and weighs all options everywhere."""
+        copied = deepcopy(self)
+        copied.colors = TraceableColors(copied.colors)
+        copied.exhaustive = True
+        return copied
+
+    def example_frames(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Return random uint8 frames (rows, context, H, W, C) in the predictor's colors."""
+        shape = (rows, self.context, *self.config.frame[:2])
+        return self.colors.pixels(torch.randint(len(self.colors), shape, generator=generator))
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
         """Return the state after the last m of the real frames (B, T, C, H, W)."""
@@ -140,34 +193,34 @@ class PixelPredictor(Predictor, kind="pixel"):
         frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0), self.actions))
         return frames.reshape(rows, self.actions, *frames.shape[1:])
 
-    def predict_from_real(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
+    def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
         state = self._every_state(frames, self._window_classes(frames[:, :-1], predict - 1))
         features, outcome = self._features(self._mixed(state), actions[:, -predict:].flatten(0, 1))
         return as_window(self._frame(self._choose(features, state.classes)), outcome, len(frames))
 
-    def forward(self, frames: Tensor, actions: Tensor, *, predict: int, feed_back: bool = True) -> Predictions:
-        """Return predictions as every predictor does; while training, the loss in place of the frames.
+    def loss(self, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
+        """Return the cross-entropy of the colors summed over a frame's pixels, averaged over batch and steps.
 
-        The loss is the cross-entropy of the colors summed over a frame's pixels, averaged over batch and steps. Cells
-        that stand still are sampled; predictions are fed back as frames, through which no gradient flows.
+        Background cells are subsampled; predictions are fed back as frames, through which no gradient flows.
         """
-        if not self.training:
-            return super().forward(frames, actions, predict=predict, feed_back=feed_back)
+        frames, predict = batch.frames, batch.predict
         check_frames(frames, self.config.frame, self.context + predict)
-        check_window(frames, actions, predict)
+        check_window(frames, batch.actions, predict)
         rows, seen = len(frames), frames.shape[1] - predict
-        vectors = action_vectors(actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
+        vectors = action_vectors(batch.actions, self.actions, (rows, frames.shape[1] - 1))[:, seen - 1 :]
         classes = self._window_classes(frames, predict)
         targets = classes[:, 2:]  # (B, K, H, W)
-        if self.pixel_config.spoiled:
+        if self.pixel_config.input_corruption:
             rng = np.random.default_rng(int(targets.sum()))  # the same for the same window: a run can be repeated
-            frames = spoil(frames, self.pixel_config.spoiled, self.colors.palette, self.normalizer, rng)
+            frames = corrupt_inputs(
+                frames, self.pixel_config.input_corruption, self.colors.palette, self.normalizer, rng
+            )
             classes = self._window_classes(frames, predict)
-        if not feed_back:
+        if batch.teacher_forcing:
             state = self._every_state(frames, classes[:, :-1])
             features, outcome = self._features(self._mixed(state), vectors.flatten(0, 1))
-            return self._scored([self._loss(features, state, targets.flatten(0, 1))], [outcome], rows)
+            return self._scored([self._loss(features, state, targets.flatten(0, 1))], [outcome], batch)
         state, losses, outcomes = self.observe(frames[:, :seen]), [], []
         for step in range(predict):
             features, outcome = self._features(self._mixed(state), vectors[:, step])
@@ -176,18 +229,24 @@ class PixelPredictor(Predictor, kind="pixel"):
             if step + 1 < predict:
                 chosen = self._choose(features, state.classes)
                 state = self._next(state, self._frame(chosen), chosen, outcome)
-        return self._scored(losses, outcomes, rows)
+        return self._scored(losses, outcomes, batch)
 
-    def _scored(self, losses: list[Tensor], outcomes: list[Outcome | None], rows: int) -> Predictions:
-        """Return the mean loss with the outcomes of K steps, each of B rows, or of one batch of B·K."""
-        loss = torch.stack(losses).mean()
-        known = [each for each in outcomes if each is not None]
-        empty = loss.new_empty(rows, 0)
+    def _scored(
+        self, losses: list[Tensor], outcomes: list[Outcome | None], batch: TrainingBatch
+    ) -> tuple[Tensor, Metrics]:
+        """Return the mean loss with that of the heads, of K steps with B rows each, or of one batch of B·K."""
+        loss, rows = torch.stack(losses).mean(), len(batch.frames)
+        known = [outcome for outcome in outcomes if outcome is not None]
         if not known:
-            return Predictions(empty, frame_loss=loss)
-        reward = torch.stack([each.reward for each in known], 1).view(rows, -1, 3)
-        end = torch.stack([each.end for each in known], 1).view(rows, -1)
-        return Predictions(empty, reward, end, loss)
+            return joint_loss(loss, None, None, batch)
+        reward = torch.stack([outcome.reward for outcome in known], 1).view(rows, -1, 3)
+        termination = torch.stack([outcome.termination for outcome in known], 1).view(rows, -1)
+        return joint_loss(loss, reward, termination, batch)
+
+    def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
+        """Return which pixels of normalized frames (..., C, H, W) have another color, (..., H, W)."""
+        predicted, true = (self.colors.classes(self.normalizer.to_uint8(frames)) for frames in (predicted, true))
+        return predicted != true
 
     def _window_classes(self, frames: Tensor, predict: int) -> Tensor:
         """Return the colors (B, K+2, H, W) of the last K frames and the two before them."""
@@ -232,7 +291,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         Where they are drawn, ``alike`` frames in a row have the same luck.
         """
         rows = features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
-        if self.every_option or self.temperature or rows.device.type != "cpu":
+        if self.exhaustive or self.temperature or rows.device.type != "cpu":
             return self._class_frame(self._likeliest(rows.flatten(0, 1), seen, alike), len(seen))
         now = self._class_cells(seen[:, 1])  # (N, h·w, q)
         head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N)
@@ -247,8 +306,8 @@ class PixelPredictor(Predictor, kind="pixel"):
         """
         own = torch.cat((rows, torch.ones_like(rows[:, :1])), 1) @ head
         own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
-        if self.impossible is not None:
-            own.masked_fill_(self.impossible, -torch.inf)
+        if self.excluded is not None:
+            own.masked_fill_(self.excluded, -torch.inf)
         highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
         others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color of its own choice
         may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
@@ -269,8 +328,8 @@ class PixelPredictor(Predictor, kind="pixel"):
         """
         own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
         count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
-        if self.impossible is not None:
-            own = own.masked_fill(self.impossible[cells % count], -torch.inf)
+        if self.excluded is not None:
+            own = own.masked_fill(self.excluded[cells % count], -torch.inf)
         moved, colors = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
         copied = own.gather(2, moved.clamp(max=colors - 1)) + motion[:, None]
         copied = copied.masked_fill(moved == colors, -torch.inf)
@@ -298,7 +357,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         size = CELLS_AT_ONCE if rows.device.type == "cpu" else max(len(rows), 1)
         parts = zip(*(each.split(size) for each in (row, cell, own, motion, wanted)), strict=True)
         bordered = self._bordered(state.classes)
-        losses = [options_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
+        losses = [copy_mixture_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
         return (torch.cat(losses) * weight).sum() / len(features)
 
     def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -310,7 +369,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         before, after = self._class_cells(state.classes[:, 1]), self._class_cells(target)  # (N, h·w, q)
         unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
         live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
-        still = self.pixel_config.still
+        still = self.pixel_config.background_subsampling
         number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
         row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)
         return row, cell, torch.where(live[row, cell], 1.0, float(still))
@@ -343,9 +402,9 @@ class PixelPredictor(Predictor, kind="pixel"):
         back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
         source = (corner + inside)[..., None] - back
         moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # quicker than to index
-        if not config.recolors:
+        if not config.palette_cycle:
             return moved
-        turned = torch.tensor((*config.recolors, none), device=device)[moved[..., :1]]
+        turned = torch.tensor((*config.palette_cycle, none), device=device)[moved[..., :1]]
         return torch.cat((moved, turned), -1)
 
     def _classes(self, frames: Tensor) -> Tensor:

@@ -21,10 +21,9 @@ HOTTEST = 10.0
 class PlayConfig:
     """Play a predictor in the browser, beside the real game and under the same keys."""
 
-    run: tuple[Path, ...] = ()
-    """Folders of runs or predictors; the page switches between them and those that come with acvp."""
-    pretrained: tuple[str, ...] = ()
-    """Names of predictors that come with acvp, the first one to begin with; without this and --run: freeway."""
+    predictors: Annotated[tuple[str, ...], arg(metavar="PREDICTOR …")] = ("freeway",)
+    """Folders of runs or predictors, or names of predictors that come with acvp; the page begins with the first one
+    and can switch to any packaged predictor too."""
     data: Path | None = None
     """Store to scrub through; where the game is not installed, the dream starts from its frames."""
     policy: str = "sticky-random"
@@ -62,10 +61,8 @@ class PlayConfig:
 class PredictorExportConfig:
     """Turn a predictor into ONNX files, or into a folder of web pages that plays it without a server."""
 
-    run: Path | None = None
-    """Folder of a run or predictor; None: --pretrained."""
-    pretrained: str | None = None
-    """Name of a predictor that comes with acvp; without this and --run: freeway."""
+    predictor: Annotated[str, arg(metavar="PREDICTOR")] = "freeway"
+    """Folder of a run or predictor, or the name of a predictor that comes with acvp."""
     onnx: Path | None = None
     """New folder for observe.onnx, step.onnx and predictor.json, checked against torch."""
     web: Path | None = None
@@ -82,7 +79,5 @@ class PredictorExportConfig:
     def __post_init__(self) -> None:
         if self.onnx is None and self.web is None:
             raise UserError("nothing to write: name a folder with --onnx or --web")
-        if self.run is not None and self.pretrained is not None:
-            raise UserError("--run and --pretrained: name one of them")
         require(1, starts=self.starts)
         require_seed(self.seed)

@@ -6,8 +6,7 @@ Shapes: m context frames, A actions, H height and W width as recorded, h height,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -20,7 +19,6 @@ from acvp.data.palette import Palette
 from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
 from acvp.models.pixels import WrongPixels
-from acvp.pixel import PixelPredictor
 from acvp.play.worlds import Frame
 
 ViewedFrame = NDArray[np.uint8]  # (h, w, C)
@@ -75,7 +73,8 @@ class ImaginedWorld:
         frame, state = next(imagine(self.predictor, before.predictor_state, torch.tensor([[action]])))
         reward = termination = None
         if state.outcome is not None:
-            reward, termination = int(state.outcome.reward[0].argmax()) - 1, float(state.outcome.end[0].sigmoid())
+            reward = int(state.outcome.reward_signs()[0])
+            termination = float(state.outcome.termination[0].sigmoid())
         return ImaginedState(
             frame=self._pixels(frame)[0],
             predictor_state=state,
@@ -89,26 +88,15 @@ class ImaginedWorld:
         """Return the frames (A, h, w, C) that each action leads to when held for some steps; no noise is used up."""
         assert now.predictor_state is not None, "the predictor has not seen its context frames"
         if steps == 1:
-            with self._shared_noise():
+            with self.predictor.shared_noise():
                 return self._pixels(self.predictor.predict_all(now.predictor_state)[0])
         frames = [self._held(now.predictor_state, action, steps) for action in range(self.predictor.actions)]
         return np.concatenate(frames)
 
     def _held(self, state: State, action: int, steps: int) -> NDArray[np.uint8]:
-        with self._shared_noise():
+        with self.predictor.shared_noise():
             *_, (frame, _) = imagine(self.predictor, state, torch.full((1, steps), action))
         return self._pixels(frame)
-
-    @contextmanager
-    def _shared_noise(self) -> Iterator[None]:
-        """Put a sampling predictor's generator back afterwards: a look ahead changes nothing, nor does the order."""
-        generator = self.predictor.generator if isinstance(self.predictor, PixelPredictor) else None
-        before = None if generator is None else generator.get_state()
-        try:
-            yield
-        finally:
-            if generator is not None and before is not None:
-                generator.set_state(before)
 
     def _pixels(self, frames: Tensor) -> NDArray[np.uint8]:
         pixels: NDArray[np.uint8] = self.predictor.normalizer.to_uint8(frames.nan_to_num(nan=0.0)).numpy(force=True)

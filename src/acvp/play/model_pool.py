@@ -8,13 +8,9 @@ from threading import Lock
 
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.loaded import COPY_LAST, LoadedModel, baselines
+from acvp.loaded import COPY_LAST, LoadedModel, baselines, model_name
 from acvp.models import About, Predictor
 from acvp.models.load import load, packaged
-from acvp.pixel import PixelPredictor
-
-DEFAULT = "freeway"
-"""The packaged predictor that is used when none is named."""
 
 Loader = Callable[[], Predictor]
 
@@ -25,7 +21,7 @@ class ModelPool:
     def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
         """With a temperature above 0, predictors that can sample do so, from a generator with this seed."""
         if not loaders:
-            raise UserError("no predictor to play: name one with --run or --pretrained")
+            raise UserError("no predictor to play: name one with --predictors")
         self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
         self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
@@ -45,8 +41,7 @@ class ModelPool:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
-        if isinstance(predictor, PixelPredictor):
-            predictor.sample(self._temperature, self._seed)
+        predictor.sample(self._temperature, self._seed)
         return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
 
     def _copy_last(self) -> LoadedModel:
@@ -56,16 +51,12 @@ class ModelPool:
         return copy_last
 
 
-def make_model_pool(
-    runs: Sequence[Path], pretrained: Sequence[str], *, temperature: float = 0.0, seed: int = 0
-) -> ModelPool:
-    """Return the predictors in folders and those of these names, or the default one, then all packaged ones."""
-    names = pretrained if runs or pretrained else (DEFAULT,)
+def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> ModelPool:
+    """Return the predictors of these folders and names, in this order, then all packaged ones."""
     loaders: dict[str, Loader] = {}
-    for path in runs:
-        _add(loaders, _name(path), path)
-    for name in names:
-        _add(loaders, name, name)
+    for predictor in predictors:
+        named = predictor in packaged()
+        _add(loaders, predictor if named else model_name(Path(predictor)), predictor if named else Path(predictor))
     for name in packaged():
         if name not in loaders:
             _add(loaders, name, name)
@@ -82,8 +73,3 @@ def _add(loaders: dict[str, Loader], name: str, source: str | Path) -> None:
     if name in loaders:
         raise UserError(f"two predictors are called {name}: rename one of the folders")
     loaders[name] = lambda: load(source)
-
-
-def _name(path: Path) -> str:
-    resolved = path.resolve()
-    return resolved.parent.name if resolved.name == "predictor" else resolved.name

@@ -8,7 +8,6 @@ Shapes: T context frames, C channels, H height, W width, A actions; the batch is
 
 from __future__ import annotations
 
-import copy
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,6 @@ from torch import Tensor, nn
 
 from acvp.errors import UserError
 from acvp.models import Predictor, State
-from acvp.pixel.palette import Colors
 from acvp.play.imagined import state_tensors
 
 TOLERANCE = 1e-4
@@ -44,7 +42,7 @@ class Graphs:
     state: tuple[str, ...]
     """Names of the tensors of a state."""
     outcome: bool
-    """Whether a step also returns `reward` logits (1, 3) and an `end` logit (1,)."""
+    """Whether a step also returns `reward` logits (1, 3) and a `termination` logit (1,)."""
 
 
 class _Observe(nn.Module):
@@ -76,35 +74,17 @@ class _Step(nn.Module):
         return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
 
 
-class _KnownColors(nn.Module):
-    """Colors for a graph, which cannot warn: a pixel of an unknown color becomes the first one."""
-
-    palette: Tensor
-
-    def __init__(self, colors: Colors) -> None:
-        super().__init__()
-        self.register_buffer("palette", colors.palette)
-
-    def classes(self, pixels: Tensor) -> Tensor:
-        """Return the class of each of uint8 pixels (..., C)."""
-        return (pixels[..., None, :] == self.palette).all(-1).to(torch.uint8).argmax(-1)
-
-    def pixels(self, classes: Tensor) -> Tensor:
-        """Return the uint8 pixels (..., C) of classes."""
-        return self.palette[classes]
-
-
 @torch.no_grad()
 def to_graphs(predictor: Predictor) -> Graphs:
     """Return the graphs of a predictor, compared with torch; UserError if they differ."""
     _require_onnx()
     frames = example_frames(predictor)
     action = torch.zeros(1, predictor.actions)
-    traceable = _traceable(predictor)
+    traceable = predictor.traceable()
     state = traceable.observe(traceable.normalizer.to_float(frames))
     names, tensors = tuple(state_tensors(state)), tuple(state_tensors(state).values())
     _, after = traceable.predict(state, action)
-    outcome = ("reward", "end") if after.outcome is not None else ()
+    outcome = ("reward", "termination") if after.outcome is not None else ()
     before, following = [f"state_{name}" for name in names], [f"next_{name}" for name in names]
     graphs = Graphs(
         observe=_export(_Observe(traceable), (frames,), ["frames"], following),
@@ -118,13 +98,7 @@ def to_graphs(predictor: Predictor) -> Graphs:
 
 def example_frames(predictor: Predictor) -> Tensor:
     """Return noise frames (1, T, H, W, C), in the predictor's palette if it has one."""
-    generator = torch.Generator().manual_seed(0)
-    height, width, channels = predictor.config.frame
-    colors = getattr(predictor, "colors", None)
-    if isinstance(colors, Colors):
-        return colors.pixels(torch.randint(len(colors), (1, predictor.context, height, width), generator=generator))
-    shape = (1, predictor.context, height, width, channels)
-    return torch.randint(256, shape, generator=generator, dtype=torch.uint8)
+    return predictor.example_frames(1, torch.Generator().manual_seed(0))
 
 
 class OnnxPredictor:
@@ -159,16 +133,6 @@ def _run(session: Any, inputs: Arrays) -> Arrays:
     return dict(zip(outputs, session.run(outputs, used), strict=True))
 
 
-def _traceable(predictor: Predictor) -> Predictor:
-    """Return the predictor with nothing in it that looks at values while it is traced."""
-    if not isinstance(getattr(predictor, "colors", None), Colors):
-        return predictor
-    changed = copy.deepcopy(predictor)
-    changed.colors = _KnownColors(changed.colors)  # type: ignore[arg-type]
-    changed.every_option = True  # type: ignore[assignment]
-    return changed
-
-
 def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
     with _quiet():
         program = torch.onnx.export(
@@ -195,10 +159,10 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
         frame, state = predictor.predict(settled, action.float())
         outputs, onnx_state = onnx.step(onnx_state, action.float().numpy())
         difference = outputs["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
-        if np.abs(difference).max() > (0 if isinstance(getattr(predictor, "colors", None), Colors) else 1):
+        if np.abs(difference).max() > (0 if predictor.names_colors else 1):
             raise UserError(f"step {step} in ONNX differs from torch by {np.abs(difference).max()} pixel values")
         if state.outcome is not None:
-            for name, ours in zip(("reward", "end"), state.outcome, strict=True):
+            for name, ours in zip(("reward", "termination"), state.outcome, strict=True):
                 _refuse_difference(step, name, ours.numpy(), outputs[name])
 
 

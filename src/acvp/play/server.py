@@ -80,7 +80,7 @@ def _serve(config: PlayConfig, report: Callable[[str], None]) -> None:
 
 def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return a function that makes a new session; all of them share one model pool."""
-    models = make_model_pool(config.run, config.pretrained, temperature=config.temperature, seed=config.seed)
+    models = make_model_pool(config.predictors, temperature=config.temperature, seed=config.seed)
     policy = load_any_policy(config.policy)
     store = None if config.data is None else EpisodeStore(config.data)
 

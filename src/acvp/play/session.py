@@ -111,7 +111,7 @@ class Session:
     @property
     def predicts_rewards(self) -> bool:
         """Whether the predictor has reward and termination heads."""
-        return bool(getattr(self.imagined_world.predictor.config, "outcome_heads", False))
+        return bool(getattr(self.imagined_world.predictor.config, "predict_rewards", False))
 
     # What a player can do.
 

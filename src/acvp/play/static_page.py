@@ -31,7 +31,7 @@ from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
 from acvp.play.config import PredictorExportConfig
-from acvp.play.model_pool import DEFAULT, ModelPool, about, make_model_pool
+from acvp.play.model_pool import ModelPool, about, make_model_pool
 from acvp.play.onnx import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
 from acvp.play.server import page_files
 from acvp.play.worlds import PlayContext, make_context
@@ -176,9 +176,7 @@ def _played(context: PlayContext, length: int, seed: int) -> Frames:
 
 
 def _model_pool(config: PredictorExportConfig) -> ModelPool:
-    if config.run is not None:
-        return make_model_pool((config.run,), ())
-    return make_model_pool((), (config.pretrained or DEFAULT,))
+    return make_model_pool((config.predictor,))
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

@@ -17,6 +17,8 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
+from acvp.models import require_fit
+from acvp.models.fit import GameLike
 from acvp.play.model_pool import about
 from acvp.seeding import generator
 
@@ -180,15 +182,22 @@ def make_context(model: LoadedModel, store: EpisodeStore | None, current: PlayCo
         game, missing = current.game, current.missing
     else:
         game, missing = _make_game(env_id)
+    known: GameLike
     if game is not None:
-        shape, meanings = game.frame_shape, game.action_meanings
+        known = game
     elif store is not None and store.frames:
-        shape, meanings = store.info.frame_shape, store.info.action_meanings
+        known = store.info
     else:
         raise UserError(f"{model.name}: {missing}; or pass --data with a dataset of it to start from its frames")
-    _check_fit(model, shape, meanings)
+    cure = "it was trained on another version of the game"
+    require_fit(model.name, model.predictor, known, view=model.view, source=env_id, cure=cure)
     return PlayContext(
-        env_id=env_id, action_meanings=meanings, frame_shape=shape, game=game, store=store, missing=missing
+        env_id=env_id,
+        action_meanings=known.action_meanings,
+        frame_shape=known.frame_shape,
+        game=game,
+        store=store,
+        missing=missing,
     )
 
 
@@ -198,17 +207,3 @@ def _make_game(env_id: str) -> tuple[Game | None, str | None]:
         return make_game(env_id), None
     except UserError as error:
         return None, str(error)
-
-
-def _check_fit(model: LoadedModel, shape: tuple[int, int, int], meanings: tuple[str, ...]) -> None:
-    viewed = model.view.shape(shape)
-    if tuple(model.predictor.config.frame) != viewed or model.predictor.actions != len(meanings):
-        raise UserError(
-            f"{model.name} predicts frames of {_size(model.predictor.config.frame)} under "
-            f"{model.predictor.actions} actions; {about(model).env_id} has {_size(viewed)} in view "
-            f"{model.view.name} and {len(meanings)}: it was trained on another version of the game"
-        )
-
-
-def _size(frame: tuple[int, ...]) -> str:
-    return "×".join(map(str, frame))

@@ -1,9 +1,4 @@
-"""The page: what was found, at a glance first, then in full, then how it was made.
-
-The figure of a training: loss of every report, held-out error beside copy-last-frame.
-
-The section about what a run has learned: acvp analyze's numbers and pictures.
-"""
+"""The report: the main numbers first, then all results, then how they were made."""
 
 from __future__ import annotations
 
@@ -46,11 +41,11 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
 
 
 def _draw(
-    axes: Axes, lines: Sequence[Mapping[str, Any]], part: str, horizon: str, color: str, line: str, label: str | None
+    axes: Axes, lines: Sequence[Mapping[str, Any]], part: str, horizon: str, color: str, dashes: str, label: str | None
 ) -> None:
-    there = [each for each in lines if horizon in each[part]]
-    steps, values = [each["step"] for each in there], [each[part][horizon] for each in there]
-    axes.plot(steps, values, line, color=color, linewidth=1.4, marker=".", label=label)
+    measured = [line for line in lines if horizon in line[part]]
+    steps, values = [line["step"] for line in measured], [line[part][horizon] for line in measured]
+    axes.plot(steps, values, dashes, color=color, linewidth=1.4, marker=".", label=label)
 
 
 FIGURES: dict[str, tuple[Callable[..., Figure], str]] = {
@@ -63,7 +58,7 @@ PICTURES = (
         "Action: the factors that vary most with the action alone; Non-Action: all others.",
         "wide",
     ),
-    ("contingency", "Where the action tells: by the emulator and by the run.", "wide"),
+    ("contingency", "Where the next frame depends on the action: emulator and run.", "wide"),
     ("different-actions", "Every action's future: the emulator's above the run's.", "strip"),
 )
 """How file names begin, what they show, and the look of the figure."""
@@ -142,9 +137,9 @@ def _glance(sources: Sources) -> Iterator[str]:
 def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
     titles, cards = {"wrong_pixels": "wrong pixels", "error": "squared error"}, []
     for metric in dict.fromkeys((leading_metric(body), "error")):
-        means = {each: curves[metric]["mean"] for each, curves in body["curves"].items()}
+        means = {model: curves[metric]["mean"] for model, curves in body["curves"].items()}
         for step in dict.fromkeys((1, min(10, body["horizon"]), body["horizon"])):
-            others = ", ".join(f"{each} {number(means[each][step - 1])}" for each in body["baselines"])
+            others = ", ".join(f"{model} {number(means[model][step - 1])}" for model in body["baselines"])
             cards.append((number(means[name][step - 1]), f"{titles[metric]} at step {step}, {others}"))
     cards.append((number(body["steps"][name]["exact_steps"]["mean"][0]), f"exact steps of {body['horizon']}"))
     if "kept_steps" in body["steps"][name]:
@@ -153,9 +148,9 @@ def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
 
 
 def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
-    films = body.get("films", [])
-    if films:
-        yield markup.section("videos", "Videos", *(_film(sources.folder, film) for film in films))
+    clips = body.get("clips", [])
+    if clips:
+        yield markup.section("videos", "Videos", *(_video(sources.folder, clip) for clip in clips))
     curves = [
         markup.figure(_themed(lambda colors, m=metric: curve_figure(body, m, colors), body["metrics"][metric]["title"]))
         for metric in ordered_metrics(body)
@@ -163,36 +158,36 @@ def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
     notes = [markup.text(f"Left out: {name}: {why}", "note") for name, why in body["left_out"].items()]
     notes += [markup.text(f"Note: {body['note']}.", "note")] if "note" in body else []
     yield markup.section("curves", "Looking ahead", *notes, f'<div class="grid">{"".join(curves)}</div>')
-    yield markup.section("tables", "Tables", *(markup.table(each) for each in horizon_tables(body, bands=True)))
-    if films:
-        yield markup.section("strips", "Film strips", *(_strips(sources.folder, film) for film in films))
+    yield markup.section("tables", "Tables", *(markup.table(table) for table in horizon_tables(body, bands=True)))
+    if clips:
+        yield markup.section("strips", "Strips", *(_strips(sources.folder, clip) for clip in clips))
 
 
-def _film(folder: Path, film: dict[str, str]) -> str:
+def _video(folder: Path, clip: dict[str, str]) -> str:
     caption = (
-        f"{film['title']}: truth, then prediction and difference of each run; the border is green while real frames "
-        "are given and orange once the run is on its own."
+        f"{clip['title']}: truth, then prediction and difference of each run; the border is green while real frames "
+        "are given and orange once the run predicts from its own frames."
     )
-    if "mp4" in film and (data := read_media(folder, film["mp4"])) is not None:
-        return markup.figure(markup.video(data, film["title"]), caption, "wide")
-    if "gif" in film and (data := read_media(folder, film["gif"])) is not None:
-        return markup.figure(markup.image(data, "gif", film["title"]), caption, "wide")
-    return markup.text(f"{film['title']}: its video is no longer in {folder}", "note")
+    if "mp4" in clip and (data := read_media(folder, clip["mp4"])) is not None:
+        return markup.figure(markup.video(data, clip["title"]), caption, "wide")
+    if "gif" in clip and (data := read_media(folder, clip["gif"])) is not None:
+        return markup.figure(markup.image(data, "gif", clip["title"]), caption, "wide")
+    return markup.text(f"{clip['title']}: its video is no longer in {folder}", "note")
 
 
-def _strips(folder: Path, film: dict[str, str]) -> str:
+def _strips(folder: Path, clip: dict[str, str]) -> str:
     parts = []
     for kind, what in (("crop", "a part of the frame, enlarged"), ("strip", "the controlled object is boxed")):
-        if kind in film and (data := read_media(folder, film[kind])) is not None:
-            picture = markup.image(data, "png", f"{film['title']}, {what}", "pixels")
-            parts.append(markup.figure(picture, f"{film['title']}: {what}", "strip"))
+        if kind in clip and (data := read_media(folder, clip[kind])) is not None:
+            picture = markup.image(data, "png", f"{clip['title']}, {what}", "pixels")
+            parts.append(markup.figure(picture, f"{clip['title']}: {what}", "strip"))
     return "\n".join(parts)
 
 
 def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
     figure = markup.figure(_themed(lambda colors: accuracy_figure(body, colors), "counterfactual accuracy"))
-    found = sorted((sources.folder / "plots").glob("counterfactual-*.png"))
-    pictures = [read_media(sources.folder, file.relative_to(sources.folder)) for file in found]
+    files = sorted((sources.folder / "plots").glob("counterfactual-*.png"))
+    pictures = [read_media(sources.folder, file.relative_to(sources.folder)) for file in files]
     examples = [
         markup.figure(markup.image(data, "png", "futures of one state", "pixels"), "", "wide")
         for data in pictures
@@ -202,7 +197,7 @@ def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
         "counterfactual",
         "Every action's future",
         markup.text(
-            "From the same saved state of the emulator every plan is played for real and predicted. Accuracy: "
+            "From the same saved state every plan is played in the emulator and predicted. Accuracy: "
             f"{body['accuracy']}. Margin: {body['margin']}."
         ),
         f'<div class="grid">{figure}</div>',
@@ -227,14 +222,14 @@ def _run(run: RunSource) -> str:
 
 def _provenance(sources: Sources) -> str:
     parts = []
-    analyses = [(f"Analysis of {run.name}", run.analysis.body) for run in sources.runs if run.analysis]
+    analyzed = [(f"Analysis of {run.name}", run.analysis.body) for run in sources.runs if run.analysis]
     measured = [("Evaluation", sources.evaluation), ("Counterfactual futures", sources.counterfactual)]
-    for title, body in (*measured, *analyses):
+    for title, body in (*measured, *analyzed):
         if body is not None:
-            told = {name: value for name, value in body.items() if isinstance(value, str | int | float)}
-            parts += [markup.heading(title), markup.facts(_plain(body["provenance"] | told))]
+            facts = {name: value for name, value in body.items() if isinstance(value, str | int | float)}
+            parts += [markup.heading(title), markup.facts(_plain(body["provenance"] | facts))]
     if sources.evaluation:
-        formulas = {each["title"]: each["formula"] for each in sources.evaluation["metrics"].values()}
+        formulas = {metric["title"]: metric["formula"] for metric in sources.evaluation["metrics"].values()}
         parts += [markup.heading("What the numbers mean"), markup.facts(formulas)]
     return markup.section("how", "How this was made", *parts) if parts else ""
 
@@ -251,8 +246,8 @@ def _svg(figure: Figure) -> bytes:
 def _compute(run: RunSource) -> dict[str, Any]:
     """Return what the training has cost so far."""
     seconds = [line["seconds"] for line in run.metrics if "seconds" in line]
-    told = {"updates": max((line.get("step", 0) for line in run.metrics), default=0)}
-    return told | ({"minutes of training": number(seconds[-1] / 60)} if seconds else {})
+    cost = {"updates": max((line.get("step", 0) for line in run.metrics), default=0)}
+    return cost | ({"minutes of training": number(seconds[-1] / 60)} if seconds else {})
 
 
 def _plain(values: dict[str, Any]) -> dict[str, str]:
@@ -261,5 +256,5 @@ def _plain(values: dict[str, Any]) -> dict[str, str]:
 
 def _listed(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
+        return ", ".join(f"{key} {part}" for key, part in value.items())
     return (" " if name == "command" else ", ").join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,7 +1,4 @@
-"""What a page is made from: the files of runs and of their evaluation, read and checked.
-
-What `acvp report` is asked for.
-"""
+"""The sources of a report: its options, and the files of runs and of their results, read and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acvp.compat import current_fields
+from acvp.compat import RESULT_FIELDS, current_fields
 from acvp.durable import finished_lines, read_file
 from acvp.errors import UserError
 from acvp.runs import STARTS_NAME, RunFolder
@@ -55,7 +52,7 @@ class Analysis:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSource:
-    """What a run folder tells."""
+    """What a run folder holds."""
 
     name: str
     config: dict[str, Any]
@@ -78,12 +75,12 @@ class Sources:
 
 
 def read_sources(config: ReportConfig) -> Sources:
-    """Read all there is; results are missing only where they were not asked for by name."""
+    """Read all there is; raise if a folder that was named has no results."""
     folder = config.folder
-    found = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
+    results = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
     runs = [_run(path, folder) for path in config.runs]
     analyzed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
-    if config.results is not None and not any(found.values()) and not analyzed:
+    if config.results is not None and not any(results.values()) and not analyzed:
         raise UserError(
             f"{folder} has neither {EVALUATION_NAME} nor {COUNTERFACTUAL_NAME}, nor an {ANALYSIS_NAME} of these runs: "
             f"make them with acvp evaluate, counterfactual and analyze --out {folder}"
@@ -91,8 +88,8 @@ def read_sources(config: ReportConfig) -> Sources:
     return Sources(
         folder=folder,
         runs=runs,
-        evaluation=found[EVALUATION_NAME],
-        counterfactual=found[COUNTERFACTUAL_NAME],
+        evaluation=results[EVALUATION_NAME],
+        counterfactual=results[COUNTERFACTUAL_NAME],
     )
 
 
@@ -138,7 +135,7 @@ def _json(file: Path, within: Path) -> dict[str, Any] | None:
     try:
         if file.stat().st_size > MAX_JSON:
             raise UserError(f"{file}: {file.stat().st_size:,} bytes are too many")
-        body = current_fields(json.loads(read_file(file, within)))
+        body = current_fields(json.loads(read_file(file, within)), RESULT_FIELDS)
     except FileNotFoundError:
         return None
     except OSError as error:

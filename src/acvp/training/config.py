@@ -48,7 +48,7 @@ class TrainConfig:
     minutes: float | None = None
     """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths. More
     than a run was started with: the difference is added to it."""
-    outcome_heads: bool = False
+    predict_rewards: bool = False
     """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute."""
@@ -116,8 +116,8 @@ class Phase:
     """Windows of an update, over all processes together."""
     lr: float
     """Learning rate at the start, after the warm-up."""
-    feed_back: bool = True
-    """Whether each prediction is input to the next; else every prediction sees real frames only."""
+    teacher_forcing: bool = False
+    """Whether every prediction sees real frames only; else each prediction is input to the next."""
     steps: int | None = None
     """Updates after which the phase ends."""
     minutes: float | None = None
@@ -133,13 +133,13 @@ class Phase:
     0, those below 0 and ends come equally often."""
     rare_share: float = 0.0
     """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
-    outcome_weight: float = 1.0
-    """Factor on the loss of reward and end beside that of the frames."""
+    reward_weight: float = 1.0
+    """Factor on the losses of the reward and termination heads beside that of the frames."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
     def __post_init__(self) -> None:
-        for name in ("predict", "context", "batch_size", "lr", "decay", "outcome_weight"):
+        for name in ("predict", "context", "batch_size", "lr", "decay", "reward_weight"):
             if getattr(self, name) <= 0:
                 raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
         ends = (self.steps, self.minutes, self.patience)

@@ -1,50 +1,30 @@
 """The data of a training run: a split store, batches by step, held-out windows, and their way to the device.
 
 Shapes: B windows, L frames of a window, C channels, H height, W width.
-
-What is minimized: equation 6 or the predictor's own, with outcome heads the reward's sign and the end too.
-
-Shapes: B windows, L frames of a window, K predicted steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from acvp.data.priorities import rarity_of, rarity_of_windows
+from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.views import get_view, mean_frame
-from acvp.data.windows import Emphasis, Window, WindowBatch, Windows, stream
+from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
-from acvp.models import Normalizer, Predictions, squared_error_loss
-from acvp.pixel.statistics import Color, Found, places_of
+from acvp.models import DatasetSplit, Normalizer, TrainingBatch
 from acvp.training.config import Phase, TrainingConfig
 
 HELD_OUT_CONTEXT = 11
 """Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
 HELD_OUT_STEP = 2**31
 """The draw of the held-out windows is that of a step which no training reaches."""
-
-
-class DeviceBatch(NamedTuple):
-    """A batch as the network takes it."""
-
-    frames: Tensor
-    """Normalized, (B, L, C, H, W)."""
-    actions: Tensor
-    """(B, L - 1)"""
-    rewards: Tensor
-    """(B, L - 1)"""
-    ends: Tensor
-    """(B, L - 1)"""
 
 
 def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> Tensor:
@@ -55,15 +35,15 @@ def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> 
     return normalizer.palette_to_float(frames, palette.to(frames.device))
 
 
-def to_device(batch: WindowBatch, normalizer: Normalizer) -> DeviceBatch:
+def to_device(batch: WindowBatch, normalizer: Normalizer) -> TrainingBatch:
     """Return a batch of windows on the normalizer's device; pixels become floats there."""
     device = normalizer.mean.device
     palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
-    return DeviceBatch(
+    return TrainingBatch(
         to_float(normalizer, torch.from_numpy(batch.frames), palette),
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
-        torch.from_numpy(batch.ends).to(device),
+        torch.from_numpy(batch.terminated).to(device),
     )
 
 
@@ -85,11 +65,9 @@ class TrainingData:
         """Return the mean image (H, W, C) of the training part."""
         return torch.from_numpy(mean_frame(self.train, self.view, seed=self.config.seed))
 
-    def places(
-        self, colors: Sequence[Color], progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> Found | None:
-        """Return where in the frame each color can be; None: frames are seen in other colors than stored."""
-        return places_of(self.train, self.test, colors, progress) if self._stored_as_seen else None
+    def as_split(self) -> DatasetSplit:
+        """Return the data as a predictor looks at it before training."""
+        return DatasetSplit(train=self.train, held_out=self.test, view=self.view, seed=self.config.seed)
 
     def windows(self, phase: Phase) -> Windows:
         """Return the training windows of a phase."""
@@ -99,17 +77,17 @@ class TrainingData:
     def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Look up how rare each step of the training part is, unless that is known."""
         if self._rarity is None:
-            self._rarity = rarity_of(self.train, progress)
+            self._rarity = step_priorities(self.train, progress)
 
-    def emphases(self, windows: Windows, phase: Phase) -> tuple[Emphasis, ...]:
+    def priorities(self, windows: Windows, phase: Phase) -> tuple[Priority, ...]:
         """Return which of a phase's windows are drawn more often than others."""
-        found: tuple[Emphasis, ...] = ()
+        found: tuple[Priority, ...] = ()
         if phase.rare_share:
             self.look_for_rare()
             assert self._rarity is not None
-            found += windows.emphasis(phase.rare_share, rarity_of_windows(windows, self._rarity))
+            found += windows.priority(phase.rare_share, window_priorities(windows, self._rarity))
         if phase.event_share:
-            found += windows.emphasis(phase.event_share, windows.eventful())
+            found += windows.priority(phase.event_share, windows.event_weights())
         return found
 
     def batches(
@@ -120,7 +98,7 @@ class TrainingData:
         windows, seed = self.windows(phase), self.config.seed
         batches = stream(
             windows, size, seed=seed, first_step=first_step, rank=rank, world_size=world_size, threads=threads,
-            ahead=threads + 1, emphases=self.emphases(windows, phase),
+            ahead=threads + 1, priorities=self.priorities(windows, phase),
         )  # fmt: skip
         yield from batches
 
@@ -140,17 +118,3 @@ class TrainingData:
             horizons = (min(self.config.horizons),)
         window = Window(context, max(horizons))
         return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons
-
-
-def objective(predictions: Predictions, batch: DeviceBatch, outcome_weight: float = 1.0) -> Tensor:
-    """Return the loss of K predictions of a batch: of the frames, plus the heads' cross-entropies."""
-    loss = predictions.frame_loss
-    if loss is None:
-        loss = squared_error_loss(predictions.frames, batch.frames[:, -predictions.frames.shape[1] :])
-    if predictions.reward is None or predictions.end is None:
-        return loss
-    steps = predictions.reward.shape[1]
-    signs = batch.rewards[:, -steps:].sign().long() + 1  # 0 negative, 1 zero, 2 positive
-    reward = functional.cross_entropy(predictions.reward.float().flatten(0, 1), signs.flatten())
-    end = functional.binary_cross_entropy_with_logits(predictions.end.float(), batch.ends[:, -steps:].float())
-    return loss + outcome_weight * (reward + end)

@@ -13,7 +13,7 @@ from acvp.training.config import OptimizerConfig
 
 
 def _loss_of(closure: Callable[[], float] | None) -> float | None:
-    """Return what the closure of a step, if there is one, computes anew."""
+    """Return what the closure of a step, if there is one, computes."""
     if closure is None:
         return None
     with torch.enable_grad():
@@ -35,7 +35,7 @@ class GravesRmsprop(Optimizer):
         smoothing: float = 0.95,
         floor: float = 0.01,
     ) -> None:
-        """Take parameters, momentum of the update, of the gradient's moments, and what is added inside the root."""
+        """Take parameters, momentum of the update, smoothing of m and n, and the constant inside the root."""
         super().__init__(params, {"lr": lr, "momentum": momentum, "smoothing": smoothing, "floor": floor})
 
     @overload
@@ -54,7 +54,7 @@ class GravesRmsprop(Optimizer):
         if not weights:
             return
         gradients = [weight.grad for weight in weights if weight.grad is not None]
-        means, squares, deltas = self._moments(weights)
+        means, squares, deltas = self._averages(weights)
         keep = group["smoothing"]
         torch._foreach_lerp_(means, gradients, 1 - keep)  # m
         torch._foreach_mul_(squares, keep)  # n
@@ -67,7 +67,7 @@ class GravesRmsprop(Optimizer):
         torch._foreach_addcdiv_(deltas, gradients, roots, value=-group["lr"])
         torch._foreach_add_(weights, deltas)
 
-    def _moments(self, weights: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    def _averages(self, weights: list[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         names = ("mean", "square", "delta")
         for weight in weights:
             if not self.state[weight]:
@@ -141,9 +141,9 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 def make_optimizer(config: OptimizerConfig, network: nn.Module) -> Optimizer:
-    """Return a new optimizer with a group of weights and one of biases; their rates are set at every step.
+    """Return a new optimizer with a group of weights and one of biases; their learning rates are set at every step.
 
-    For Muon, matrices are a group of their own, but for those of the layers that end the network, by name.
+    Muon gets a separate group of matrices, without those of the last layers (by name).
     """
     named = [(name, weight) for name, weight in network.named_parameters() if weight.requires_grad]
     groups: list[dict[str, Any]] = [

@@ -1,11 +1,11 @@
-"""One training run from a store to a predictor: setup → fit → predictor, or a clean stop."""
+"""One training run from a dataset to a predictor: begin or resume → estimate → fit → predictor, or a clean stop."""
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,11 +13,13 @@ from lightning_fabric import Fabric
 from rich.console import Console
 
 from acvp.artifacts import CONFIG_NAME, write_folder
-from acvp.checkpoint import CheckpointError, forget_after, newest_good
+from acvp.checkpoint import CheckpointError, newest_good
 from acvp.console import err
 from acvp.data.store import EpisodeStore
+from acvp.durable import SPARE_BYTES, DiskError
 from acvp.errors import UserError
-from acvp.exits import StoppedError, stop_signals
+from acvp.exits import stop_signals
+from acvp.harness import Display, DivergenceError, Result, drop_later, exit_code, require_same, start
 from acvp.models import (
     About,
     Predictor,
@@ -28,31 +30,22 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
-from acvp.pixel import PixelPredictor
-from acvp.runs import RunFolder, clock, default_path, differences, provenance
-from acvp.training.config import TrainConfig, TrainingConfig, prolonged, total_minutes
-from acvp.training.data import TrainingData
-from acvp.training.devices import make_fabric
-from acvp.training.estimate import check_disk, rehearse
-from acvp.training.log import Display, TrainingLog
+from acvp.runs import RunFolder, clock, default_path, differences, machine, peak_memory_bytes
+from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, total_minutes
+from acvp.training.data import TrainingData, to_device
 from acvp.training.presets import config_from_dict
 from acvp.training.state import Restored, from_checkpoint
-from acvp.training.trainer import DivergenceError, Trainer
-from acvp.training.validation import Conclusions, HeldOutReport, compare_with_copying
+from acvp.training.trainer import Trainer, TrainingLog, make_fabric
+from acvp.training.validation import Conclusions, compare_with_copying
 
-EXIT_DONE, EXIT_DIVERGED = 0, 1
+TIMED_STEPS = 2
+"""Of the estimate, after one that is not timed, in which libraries choose their kernels."""
+OPTIMIZER_COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2, "muon": 2}
+"""Tensors of a parameter's size that each optimizer keeps, at most."""
 SHORTEST = 1.0
-"""Seconds of training below which the share of the cores' time says nothing."""
+"""Seconds of training below which the share of processor time means nothing."""
 BUSY_BELOW = 0.8
-"""Share of the cores' time below which a run is reminded that minutes are those of the wall clock."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
-
-    exit_code: int
-    run: RunFolder
+"""Share of processor time below which a run reports that minutes are wall-clock minutes."""
 
 
 def train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None = None) -> Result:
@@ -68,77 +61,70 @@ def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, c
         training = _with_more_minutes(training, run)
     data = TrainingData(store, training)
     fabric = make_fabric(config)
-    console = console or err
-    display = Display(console, len(training.phases), speaks=fabric.is_global_zero)
-    with stop_signals() as stop, _writing(run, fabric), display:
+    first = fabric.is_global_zero  # the one process that writes and prints
+    display = Display(console or err, silent=not first)
+    with stop_signals() as stop, run.writing() if first else nullcontext(), display:
         restored = _begin(config, run, fabric, data, display)
         predictor = _predictor(training, data, restored)
         if config.compile:
             compile_networks(predictor)
-        log = _log(run, restored) if fabric.is_global_zero else None
+        log = _log(run, restored) if first else None
         trainer = Trainer(
             fabric, predictor, training, data, options=config, run=run, display=display, log=log, stop=stop,
-            position=restored.position if restored else None, moments=restored.moments if restored else None,
+            state=restored.state if restored else None, optimizer_state=restored.optimizer if restored else None,
         )  # fmt: skip
         try:
-            return Result(_fit(trainer), run)
+            code = exit_code(lambda: _fit(trainer), display, lambda: f"step {trainer.state.step:,}")
         finally:
             if log:
                 log.close()
+        return Result(code, run)
 
 
 def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
-    return TrainingLog(run, restored.position.step, restored.unlogged) if restored else TrainingLog(run)
+    return TrainingLog(run, restored.state.step, restored.unlogged) if restored else TrainingLog(run)
 
 
-def _fit(trainer: Trainer) -> int:
-    """Train and return the exit code."""
-    display = trainer.display
+def _fit(trainer: Trainer) -> None:
+    if trainer.state.phase < len(trainer.config.phases):
+        _announce(trainer)
+    busy, began = time.process_time(), time.perf_counter()
     try:
-        if trainer.position.phase < len(trainer.config.phases):
-            _announce(trainer)
-        busy, began = time.process_time(), time.perf_counter()
         trainer.fit()
-        share = _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began)
-        _finish(trainer, share)
-    except DivergenceError as error:
+    except DivergenceError:
         if trainer.log:
             trainer.log.flush()
-        display.say(f"acvp: {error}")
-        return EXIT_DIVERGED
-    except StoppedError as stopped:
-        display.say(f"acvp: stopped by {stopped} at step {trainer.position.step:,} and saved; the same command goes on")
-        return stopped.exit_code
-    return EXIT_DONE
+        raise
+    _finish(trainer, _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began))
 
 
 def _finish(trainer: Trainer, share: str | None) -> None:
     """Write the predictor, and report what it has learned and how to train it further."""
-    display, run, verdict = trainer.display, trainer.run, ""
+    display, run, advice = trainer.display, trainer.run, ""
     if trainer.fabric.is_global_zero and not (run.predictor / CONFIG_NAME).exists():
         conclusions = conclude(trainer)
         for line in conclusions.lines():
-            display.say(line)
-        verdict = "" if conclusions.learned else "no better than copying the last frame so far; "
+            display.print(line)
+        advice = "" if conclusions.learned else "no better than copying the last frame so far; "
         write_predictor(trainer, conclusions)
     if share:
-        display.say(share)
-    display.say(f"finished at step {trainer.position.step:,}: {run.predictor}")
-    minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.position.seconds) / 60:.2g}"))
-    display.say(f"{verdict}to train further: {trainer.options.command(run.path, minutes)}")
+        display.print(share)
+    display.print(f"finished at step {trainer.state.step:,}: {run.predictor}")
+    minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
+    display.print(f"{advice}to train further: {trainer.options.command(run.path, minutes)}")
 
 
 def conclude(trainer: Trainer) -> Conclusions:
     """Compare the finished predictor with copying the last frame."""
-    trainer.display.say("comparing with copying the last frame on held-out windows")
+    trainer.display.print("comparing with copying the last frame on held-out windows")
     trainer.predictor.eval()
-    conclusions = compare_with_copying(trainer.predictor, trainer.data, trainer.refuse_to_go_on)
+    conclusions = compare_with_copying(trainer.predictor, trainer.data, trainer.check_stop)
     trainer.predictor.train()
     return conclusions
 
 
 def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None:
-    """Return a line on how much of the cores' time training has had; None where the cores do not do the work."""
+    """Return a line on the share of processor time that training has had; None on another device."""
     threads = torch.get_num_threads()
     if trainer.fabric.device.type != "cpu" or seconds < SHORTEST:
         return None
@@ -151,150 +137,172 @@ def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None
 
 
 def _announce(trainer: Trainer) -> None:
-    """Print what is left out, how long it will take and what it needs, before the first update."""
+    """Print what will be trained, how long it will take and what it needs, before the first update."""
     display, data = trainer.display, trainer.data
     count = sum(weight.numel() for weight in trainer.predictor.parameters())
-    display.say(f"run: {trainer.run.path}")
-    display.say(
+    display.print(f"run: {trainer.run.path}")
+    display.print(
         f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
     )
-    display.say(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
+    display.print(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
     for number, phase in enumerate(trainer.config.phases, 1):
         left_out = data.windows(phase).left_out
         if left_out:
             frames = phase.context + phase.predict
-            display.say(f"phase {number}: {left_out} episodes are shorter than its {frames} frames and left out")
+            display.print(f"phase {number}: {left_out} episodes are left out, shorter than its {frames} frames")
     _look_up(trainer)
-    display.say(check_disk(trainer))
-    for line in _rehearsed(trainer):
-        display.say(line)
+    display.print(check_disk(trainer))
+    for line in _estimated(trainer):
+        display.print(line)
 
 
 def _look_up(trainer: Trainer) -> None:
     """Look up in the store what training needs to know of it, which takes a while for a large one."""
-    predictor, data, position = trainer.predictor, trainer.data, trainer.position
-    if isinstance(predictor, PixelPredictor) and predictor.pixel_config.by_place and not position.step:
-        _look_for_places(trainer, predictor)
+    data, position = trainer.data, trainer.state
+    if not position.step:
+        trainer.predictor.calibrate(data.as_split(), trainer.display.print, trainer.check_stop)
     if any(phase.rare_share for phase in trainer.config.phases[position.phase :]):
-        trainer.display.say(f"looking for what is rare in {data.train.frames:,} frames")
-        data.look_for_rare(trainer.refuse_to_go_on)
+        trainer.display.print(f"looking for what is rare in {data.train.frames:,} frames")
+        data.look_for_rare(trainer.check_stop)
 
 
-def _look_for_places(trainer: Trainer, predictor: PixelPredictor) -> None:
-    """Let a predictor know where in the frame each color can be."""
-    say, palette = trainer.display.say, predictor.pixel_config.palette
-    say(f"looking where each of {len(palette)} colors can be in {trainer.data.train.frames:,} frames")
-    found = trainer.data.places(palette, trainer.refuse_to_go_on)
-    if found is None or found.reach is None:
-        say("colors: any color may be anywhere")
-        return
-    predictor.set_possible(found.places)
-    say(
-        f"colors: {found.places.sum(0).mean():.1f} of {len(palette)} for a pixel, those recorded up to {found.reach} "
-        f"pixels away; {found.odd:.2f} pixels of a held-out frame have another"
-    )
-
-
-def _rehearsed(trainer: Trainer) -> list[str]:
-    """Return the rehearsal's lines; where networks cannot be compiled, this is when it shows."""
+def _estimated(trainer: Trainer) -> list[str]:
+    """Return the lines of the estimate; its first step shows if networks cannot be compiled."""
     try:
-        return rehearse(trainer)
+        return estimate(trainer)
     except torch._dynamo.exc.TorchDynamoException as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"--compile: the networks cannot be compiled here ({reason}); leave it out") from error
 
 
-@contextmanager
-def _writing(run: RunFolder, fabric: Fabric) -> Iterator[None]:
-    """Hold the run folder in the one process that writes."""
-    if not fabric.is_global_zero:
-        yield
-        return
-    with run.writing():
-        yield
+def estimate(trainer: Trainer) -> list[str]:
+    """Time forward and backward passes of every phase that is left, without an update; return lines to print."""
+    lines = []
+    phases, first = trainer.config.phases, trainer.state.phase
+    for number in range(first, len(phases)):
+        phase = phases[number]
+        seconds = trainer.step_seconds[number] = _step_seconds(trainer, phase)
+        limits = [f"{phase.steps:,} steps"] if phase.steps else []
+        limits += [f"{phase.minutes:.3g} minutes"] if phase.minutes else []
+        limits += [f"{phase.patience} evaluations without improvement"] if phase.patience else []
+        lines.append(
+            f"phase {number + 1}/{len(phases)}: {phase.predict} steps ahead, batches of {phase.batch_size}, "
+            f"{seconds:.3g} s a step, until {' or '.join(limits)}"
+        )
+    left = trainer.seconds_left()
+    lines.append(f"time: {'unknown' if left is None else f'about {clock(left)}'}; {_memory(trainer)}")
+    return lines
+
+
+def _step_seconds(trainer: Trainer, phase: Phase) -> float:
+    """Return the seconds of a forward and backward pass."""
+    fabric, windows = trainer.fabric, trainer.data.windows(phase)
+    drawn = windows.draw(
+        phase.batch_size // fabric.world_size, seed=trainer.config.seed, step=0,
+        rank=fabric.global_rank, world_size=fabric.world_size,
+    )  # fmt: skip
+    batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
+    float(trainer.gradients(phase, batch))
+    began = time.monotonic()
+    for _ in range(TIMED_STEPS):
+        float(trainer.gradients(phase, batch))
+    seconds = (time.monotonic() - began) / TIMED_STEPS
+    trainer.predictor.zero_grad(set_to_none=True)
+    return seconds
+
+
+def check_disk(trainer: Trainer) -> str:
+    """Refuse to start if the checkpoints will not fit; return what they need as a line to print."""
+    size = _weights(trainer) * (1 + OPTIMIZER_COPIES[trainer.config.optimizer.name]) + 2**16
+    used = sum(file.stat().st_size for file in trainer.run.checkpoints.rglob("*") if file.is_file())
+    needed = size * (trainer.options.keep + 2) + _weights(trainer)  # the newest, the best, the next, the predictor
+    free = shutil.disk_usage(trainer.run.checkpoints).free
+    if free + used < needed + SPARE_BYTES:
+        raise DiskError(
+            f"{trainer.run.path}: checkpoints of {size:,} bytes, {trainer.options.keep + 2} at a time, need {needed:,} "
+            f"bytes and {SPARE_BYTES:,} kept spare, {free + used:,} are free; free some space or choose another --run"
+        )
+    return f"disk: {size / 1e6:,.0f} MB a checkpoint, at most {needed / 1e6:,.0f} MB; {free / 1e9:,.1f} GB free"
+
+
+def _weights(trainer: Trainer) -> int:
+    return sum(weight.numel() * weight.element_size() for weight in trainer.predictor.parameters())
+
+
+def _memory(trainer: Trainer) -> str:
+    """Return the memory that the process has taken, plus that of the optimizer state."""
+    optimizer = _weights(trainer) * OPTIMIZER_COPIES[trainer.config.optimizer.name]
+    device = trainer.fabric.device
+    if device.type == "cuda":
+        taken, where = torch.cuda.max_memory_allocated(device), "on each GPU"
+    else:
+        taken, where = peak_memory_bytes() or 0, "in each process"
+    return f"memory: about {(taken + optimizer) / 1e9:.1f} GB {where}"
 
 
 def _begin(
     config: TrainConfig, run: RunFolder, fabric: Fabric, data: TrainingData, display: Display
 ) -> Restored | None:
-    """Start a run folder, or find where to go on; every process comes to the same result."""
-    wanted = {
+    """Start a run, or return what its newest checkpoint holds; the result is the same in every process."""
+    body = {
         "training": data.config.to_dict(),
         "store": data.store.digest,
         "data": data.store.info.env_id,
         "held_out": data.held_out_episodes,
     }
-    if run.begun and config.resume == "never" and fabric.is_global_zero:
-        raise UserError(f"{run.path} has begun already; choose another --run, or go on with --resume auto")
     if fabric.is_global_zero:
-        if run.begun:
-            if _refuse_changes(run, wanted):
-                _prolong(run, wanted)
-        else:
-            run.write_config(wanted)
-        run.note_start()
+        start(run, body, resume=config.resume, check=lambda before: _check_config(run, before, body))
     fabric.barrier()
-    checkpoint = newest_good(run.checkpoints, display.say)
-    if checkpoint is None:
-        if fabric.is_global_zero:
-            run.forget_metrics_after(-1)
-        return None
-    restored = from_checkpoint(checkpoint)
+    checkpoint = newest_good(run.checkpoints, display.print)
+    restored = from_checkpoint(checkpoint) if checkpoint else None
     fabric.barrier()
     if fabric.is_global_zero:
-        forget_after(run.checkpoints, checkpoint.step)
-        run.forget_metrics_after(checkpoint.step)
-    display.say(f"going on from step {checkpoint.step:,}")
+        drop_later(run, checkpoint.step if checkpoint else -1)
+    if checkpoint:
+        display.print(f"resuming from step {checkpoint.step:,}")
     return restored
 
 
 def _with_more_minutes(training: TrainingConfig, run: RunFolder) -> TrainingConfig:
-    """Return the config with the run's own phases, and after them those of the additional minutes.
+    """Return the config with the run's own phases, followed by phases for the minutes that are added to it.
 
     A config of another kind is returned as it is, to be refused with what differs.
     """
     before = run.read_config().get("training")
     if before is None:
         return training
-    phases = config_from_dict(before).phases
-    longer = prolonged(phases, training.phases)
+    longer = prolonged(config_from_dict(before).phases, training.phases)
     return training if longer is None else replace(training, phases=longer)
 
 
-def _prolong(run: RunFolder, wanted: dict[str, Any]) -> None:
-    """Turn a run into one of more phases; one that was finished no longer is, and its newest checkpoint is loaded."""
-    (run.predictor / CONFIG_NAME).unlink(missing_ok=True)
-    run.write_config(wanted)
-
-
-def _refuse_changes(run: RunFolder, wanted: dict[str, Any]) -> bool:
-    """Raise where the run was started with another store or training, naming what differs; return if it is longer."""
-    there = run.read_config()
-    training = config_from_dict(there["training"]).to_dict() if there.get("training") else None  # none: an agent's run
-    phases = wanted["training"]["phases"]
+def _check_config(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to resume a run with another dataset or config, naming what differs; more phases are added to it."""
+    training = config_from_dict(before["training"]).to_dict() if before.get("training") else None  # none: an agent's
+    phases = now["training"]["phases"]
     if training and len(training["phases"]) > len(phases):
         minutes = sum(phase["minutes"] or 0.0 for phase in training["phases"])
-        raise UserError(f"{run.path} was given more time since: use --minutes {minutes:g} or more, or another --run")
-    same = phases[: len(training["phases"])] if training and len(training["phases"]) < len(phases) else phases
-    changed = differences(training, wanted["training"] | {"phases": same})
+        raise UserError(f"{run.path} has been given more time: use --minutes {minutes:g} or more, or another --run")
+    same = phases[: len(training["phases"])] if training else phases
+    planned = now["training"] | {"phases": same}
     for name, what in (
         ("predictor.frame", "frames of another size"),
         ("predictor.actions", "another number of actions"),
     ):
-        for text in changed:
+        for text in differences(training, planned):
             if text.startswith(name):
                 raise UserError(f"{run.path} was trained on {what} ({text}); choose another --data or --run")
-    if there.get("store") != wanted["store"]:
-        raise UserError(f"{run.path} was trained on another store, or it has changed; choose another --data or --run")
-    if changed:
-        raise UserError(f"{run.path} was started with another config: {'; '.join(changed)}; choose another --run")
-    if there.get("held_out") != wanted["held_out"]:
+    if before.get("store") != now["store"]:
+        raise UserError(f"{run.path} was trained on another dataset, or it has changed; choose another --data or --run")
+    require_same(run, training, planned)
+    if before.get("held_out") != now["held_out"]:
         raise UserError(f"{run.path} held out other episodes than this version would; choose another --run")
-    return len(same) < len(phases)
+    if len(same) < len(phases):  # a finished run is no longer finished, and its newest checkpoint is resumed
+        (run.predictor / CONFIG_NAME).unlink(missing_ok=True)
+        run.write_config(now)
 
 
 def _predictor(training: TrainingConfig, data: TrainingData, restored: Restored | None) -> Predictor:
-    """Return the predictor to train: new with the training part's mean image, or as the checkpoint has it."""
+    """Return the predictor to train: new with the mean image of the training part, or that of the checkpoint."""
     predictor = build_predictor(training.predictor, torch.Generator().manual_seed(training.seed))
     info = data.store.info
     predictor.about = About(env_id=info.env_id, view=training.view, action_meanings=info.action_meanings)
@@ -311,7 +319,7 @@ def _predictor(training: TrainingConfig, data: TrainingData, restored: Restored 
 def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
     """Write the finished predictor with its card."""
     info, training, data = trainer.data.store.info, trainer.config, trainer.data
-    report, seconds = trainer.report or trainer.measure(), sum(trainer.position.seconds)
+    report, seconds = trainer.report or trainer.measure(), sum(trainer.state.seconds)
     threads = torch.get_num_threads()
     trainer.predictor.about = About(
         env_id=info.env_id,
@@ -319,21 +327,10 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
         f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
-        compute=f"{trainer.position.step:,} updates in {clock(seconds)} on {provenance()['machine']} "
+        compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{training.name}, seed {training.seed}",
-        error=f"{_told(report, training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "
+        error=f"{report.sentence(training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "
         f"{conclusions.sentence}",
     )
     write_folder(trainer.run.predictor, predictor_files(trainer.predictor))
-
-
-def _told(report: HeldOutReport, scale: float) -> str:
-    """Return the last held-out evaluation as a card has it."""
-    if report.wrong:
-        parts = [
-            f"{w:,.1f} at {h} steps (copy-last-frame {report.copy_wrong[h]:,.1f})" for h, w in report.wrong.items()
-        ]
-        return f"wrong pixels {', '.join(parts)}"
-    parts = [f"{e:.3f} at {h} steps (copy-last-frame {report.copy_last[h]:.3f})" for h, e in report.error.items()]
-    return f"{', '.join(parts)}: squared error of (pixel − mean)/{scale:g} summed over a frame"

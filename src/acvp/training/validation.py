@@ -1,15 +1,11 @@
-"""The error on held-out windows during training, beside that of repeating the last frame.
+"""Held-out error: during training beside copying the last frame, and at the end compared with it by a bootstrap.
 
 Two units, both from the prediction as the network gives it (neither clamped nor rounded), averaged over the windows:
 ``error`` is the squared error of (pixel − mean)/scale summed over the pixels and channels of a frame, the paper's;
 ``mse`` is the squared error in pixel values 0..255, per pixel and channel: error · scale² / (H·W·C).
-Where a predictor names a color for each pixel, ``wrong`` is the number of pixels of another color than the true one.
+If a predictor predicts a color for each pixel, ``wrong`` is the number of pixels of another color than the true one.
 
-Shapes: B windows, T real frames, C channels, H height, W width.
-
-What a finished run has learned, measured against copying the last frame on held-out windows.
-
-Shapes: N windows, R resamples.
+Shapes: B windows, T real frames, C channels, H height, W width, N windows of the comparison, R resamples.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ from torch import Tensor
 
 from acvp.data.windows import WindowBatch
 from acvp.models import Predictor, imagine
-from acvp.pixel import PixelPredictor
 from acvp.seeding import generator
 from acvp.training.data import TrainingData, to_float
 
@@ -52,13 +47,34 @@ class HeldOutReport:
     strip: NDArray[np.uint8]
     """(2·H, n·W, C): the first window, truth above prediction, at growing distances."""
 
+    def curves(self) -> dict[str, dict[int, float]]:
+        """Return the errors by name and steps ahead."""
+        curves = {"error": self.error, "copy_last": self.copy_last, "mse": self.mse}
+        return curves | ({"wrong": self.wrong, "copy_wrong": self.copy_wrong} if self.wrong else {})
+
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as JSON can hold them."""
-        parts = {"error": self.error, "copy_last": self.copy_last, "mse": self.mse}
-        if self.wrong:
-            parts |= {"wrong": self.wrong, "copy_wrong": self.copy_wrong}
-        named = {name: {str(h): value for h, value in values.items()} for name, values in parts.items()}
+        named = {name: {str(h): value for h, value in curve.items()} for name, curve in self.curves().items()}
         return named | {"score": self.score}
+
+    def text(self) -> str:
+        """Return the errors in a line, beside those of copying the last frame."""
+        if self.wrong:
+            wrong = [f"{h}-step {w:,.1f} (copy-last {self.copy_wrong[h]:,.1f})" for h, w in self.wrong.items()]
+            return f"wrong pixels  {'  '.join(wrong)}"
+        return "error  " + "  ".join(
+            f"{h}-step {e:.3f} (copy-last {self.copy_last[h]:.3f})" for h, e in self.error.items()
+        )
+
+    def sentence(self, pixel_scale: float) -> str:
+        """Return the errors as a card has them."""
+        if self.wrong:
+            wrong = [
+                f"{w:,.1f} at {h} steps (copy-last-frame {self.copy_wrong[h]:,.1f})" for h, w in self.wrong.items()
+            ]
+            return f"wrong pixels {', '.join(wrong)}"
+        errors = [f"{e:.3f} at {h} steps (copy-last-frame {self.copy_last[h]:.3f})" for h, e in self.error.items()]
+        return f"{', '.join(errors)}: squared error of (pixel − mean)/{pixel_scale:g} summed over a frame"
 
 
 class HeldOut:
@@ -79,7 +95,7 @@ class HeldOut:
         for frame, last, truth in self._rollout(predictor):
             errors.append(_squared(frame, truth))
             copies.append(_squared(last, truth))
-            if isinstance(predictor, PixelPredictor):
+            if predictor.names_colors:
                 wrong.append((_wrong(predictor, frame, truth), _wrong(predictor, last, truth)))
             pairs.append((truth[0], frame[0]))
         return self._report(predictor, errors, copies, wrong, pairs)
@@ -92,8 +108,8 @@ class HeldOut:
         """
         measured = []
         for frame, last, truth in self._rollout(predictor):
-            if isinstance(predictor, PixelPredictor):
-                apart = [_differ(predictor, each, truth).flatten(1) for each in (frame, last)]
+            if predictor.names_colors:
+                apart = [predictor.wrong_pixels(each, truth).flatten(1) for each in (frame, last)]
             else:
                 apart = [(each.float() - truth).square().flatten(1) for each in (frame, last)]
             measured.append(torch.stack([each.double().sum(1) for each in apart], 1).numpy(force=True))  # (B, 2)
@@ -137,13 +153,8 @@ def _squared(frames: Tensor, truth: Tensor) -> float:
     return float((frames.float() - truth).square().sum()) / len(frames)
 
 
-def _wrong(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> float:
-    return int(_differ(predictor, frames, truth).sum()) / len(frames)
-
-
-def _differ(predictor: PixelPredictor, frames: Tensor, truth: Tensor) -> Tensor:
-    named, real = (predictor.colors.classes(predictor.normalizer.to_uint8(each)) for each in (frames, truth))
-    return named != real
+def _wrong(predictor: Predictor, frames: Tensor, truth: Tensor) -> float:
+    return int(predictor.wrong_pixels(frames, truth).sum()) / len(frames)
 
 
 def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[np.uint8]:
@@ -229,7 +240,7 @@ def compare_with_copying(
         parts.append(HeldOut(batch, horizons).errors_by_window(predictor))
     seed, steps = data.config.seed, sorted({min(horizons), max(horizons)})
     return Conclusions(
-        unit="wrong pixels" if isinstance(predictor, PixelPredictor) else "squared error",
+        unit="wrong pixels" if predictor.names_colors else "squared error",
         episodes=len({windows.locate(int(number))[0] for number in chosen}),
         comparisons=tuple(paired(h, np.concatenate([part[h] for part in parts]), seed) for h in steps),
     )

@@ -1,4 +1,4 @@
-"""Import and export of stores: the authors' layout, Minari, npz, and video with a table of actions."""
+"""Import and export of datasets: the authors' layout, Minari, npz, and video with a table of actions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acvp.data.formats import authors, minari, npz, video
-from acvp.data.formats.importer import ActionNames, Progress, Source, take_in
+from acvp.data.formats.importer import ActionNames, Progress, Source, import_source
 from acvp.data.store import STORE_NAME, EpisodeStore
 from acvp.errors import UserError
 
@@ -16,16 +16,16 @@ __all__ = ["FORMATS", "ActionNames", "Format", "Progress", "export_store", "impo
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A way to keep episodes outside a store."""
+    """A format of episodes outside a dataset of acvp."""
 
     read: Callable[[Path], dict[str, Source]]
     write: Callable[..., None]
     unknown: str
-    """What an import has to make up, to be told to the user; empty: nothing."""
+    """Note about what an import has to assume; empty: nothing."""
     lost: str
-    """What an export leaves behind, to be told to the user."""
+    """Note about what an export leaves out."""
     options: frozenset[str] = frozenset()
-    """Which options of export_store it takes."""
+    """Options of export_store that it accepts."""
 
 
 FORMATS = {
@@ -33,7 +33,7 @@ FORMATS = {
         read=authors.read,
         write=authors.write,
         unknown="rewards are not in this layout and recorded as 0, seeds as 0, every episode as truncated",
-        lost="rewards, lives, seeds, ends, the game's id and the names of actions are not in this layout",
+        lost="rewards, lives, seeds, terminations, the game's id and the names of actions are not in this layout",
         options=frozenset({"train", "test"}),
     ),
     "minari": Format(
@@ -53,7 +53,7 @@ FORMATS = {
         read=video.read,
         write=video.write,
         unknown="rewards are recorded as 0 where the table has none, seeds as 0, every episode as truncated",
-        lost="lives, seeds, ends, the game's id and the names of actions are not kept",
+        lost="lives, seeds, terminations, the game's id and the names of actions are not kept",
     ),
 }
 
@@ -67,9 +67,9 @@ def import_store(
     actions: ActionNames = None,
     progress: Progress | None = None,
 ) -> tuple[EpisodeStore, ...]:
-    """Bring episodes into a store at `out`, or, where the source has train and test, into out/train and out/test.
+    """Import episodes into a dataset at `out`, or into out/train and out/test if the source has train and test.
 
-    Each episode is durable once it is in; run again after a stop, the same import goes on.
+    Each imported episode is stored at once. If interrupted, run the same import again to resume.
     """
     source, out = Path(source), Path(out)
     chosen = _format(format)
@@ -77,12 +77,14 @@ def import_store(
         raise UserError(f"{source}: no such file or folder")
     sources = chosen.read(source)
     if len(sources) > 1 and (out / STORE_NAME).exists():
-        raise UserError(f"{out} is a store itself, and {' and '.join(sources)} need a store each; choose another --out")
-    advance = _counter(progress, sum(one.frame_count for one in sources.values()))
+        raise UserError(
+            f"{out} is a dataset itself, and {' and '.join(sources)} need a dataset each; choose another --out"
+        )
+    advance = _counter(progress, sum(part.frame_count for part in sources.values()))
     policy = f"imported from {format}"
     return tuple(
-        take_in(one, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance)
-        for name, one in sources.items()
+        import_source(part, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance)
+        for name, part in sources.items()
     )
 
 
@@ -96,9 +98,9 @@ def export_store(
     dataset_id: str | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write a store's episodes to the new folder `out`, which appears when all is written.
+    """Export a dataset to the new folder `out`, which appears when all is written.
 
-    `train` and `test` are positions in the store, for the authors' layout; `dataset_id` is Minari's.
+    `train` and `test` are positions of episodes, for the authors' layout; `dataset_id` is Minari's.
     """
     chosen = _format(format)
     given = {"train": train, "test": test, "dataset_id": dataset_id}

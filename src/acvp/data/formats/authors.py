@@ -1,16 +1,13 @@
-"""The layout of the paper's authors, for their Caffe: a PNG a frame, a text file of actions an episode.
+"""The layout of the paper's authors, for Caffe: a PNG per frame, a text file of actions per episode.
 
 <game>/train/0000/00000.png 00001.png …   episodes and frames count from 0, without gaps
 <game>/train/0000/act.log                 a line per action, one fewer than frames
 <game>/test/…
-<game>/mean.binaryproto                   mean image of the train frames, see `blob`
+<game>/mean.binaryproto                   mean image of the train frames
 
-Frames as PNG files: exact both ways, and suspicious of what it reads.
-
-The mean image as Caffe keeps it: a BlobProto in protobuf's wire format, 1×3×H×W floats, blue first.
-
-Fields: 1 num, 2 channels, 3 height, 4 width (older files), 7 shape with packed dims in its field 1 (newer files),
-5 data as floats, 8 data as doubles, both packed or not.
+PNG files are exact both ways, and are checked before they are decoded. The Caffe mean is a BlobProto message of
+protobuf: 1×3×H×W floats, blue first. Its fields: 1 num, 2 channels, 3 height, 4 width (older files), 7 shape with
+packed dims in its field 1 (newer files), 5 data as floats, 8 data as doubles, both packed or not.
 """
 
 from __future__ import annotations
@@ -31,9 +28,9 @@ from PIL import Image
 from acvp.data.episode import MAX_SIDE, Episode
 from acvp.data.formats.importer import (
     Actions,
-    Play,
     Recording,
     Source,
+    SourceEpisode,
     checked_actions,
     highest_action,
     numbers_of,
@@ -48,14 +45,14 @@ _HEADER = struct.Struct(">8s4x4sIIB")  # signature, length, "IHDR", width, heigh
 
 
 def encode_png(frame: Frame) -> bytes:
-    """The bytes of a PNG file that holds a frame."""
+    """Return a frame as the bytes of a PNG file."""
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(frame)).save(buffer, "PNG")
     return buffer.getvalue()
 
 
 def read_png(file: Path, within: Path | None = None) -> Frame:
-    """(H, W, 3) RGB of a PNG file in a folder; palette and gray images are converted, which is exact."""
+    """Read a PNG file as RGB (H, W, 3); palette and gray images are converted, which is exact."""
     try:
         data = read_file(file, within)
         _check_header(file, data)  # before Pillow makes room for the pixels
@@ -108,7 +105,7 @@ _LEGACY_DIMS, _DATA, _SHAPE, _DOUBLE_DATA = (1, 2, 3, 4), 5, 7, 8
 
 
 def encode_mean(mean: NDArray[np.floating]) -> bytes:
-    """The bytes of a mean.binaryproto for an (H, W, 3) RGB image, readable by old and new Caffe."""
+    """Return an RGB image (H, W, 3) as the bytes of a mean.binaryproto, readable by old and new Caffe."""
     assert mean.shape[2:] == (3,), mean.shape
     blue_first = np.ascontiguousarray(mean[..., ::-1].transpose(2, 0, 1), "<f4")  # (3, H, W)
     dims = b"".join(_varint(field << 3 | _VARINT) + _varint(dim) for field, dim in enumerate((1, *blue_first.shape), 1))
@@ -116,7 +113,7 @@ def encode_mean(mean: NDArray[np.floating]) -> bytes:
 
 
 def decode_mean(data: bytes) -> MeanImage:
-    """The (H, W, 3) RGB image in the bytes of a mean.binaryproto; ValueError says what is wrong with them."""
+    """Return the RGB image (H, W, 3) in the bytes of a mean.binaryproto; ValueError if they are damaged."""
     legacy, shape = dict.fromkeys(_LEGACY_DIMS, 0), list[int]()
     floats, doubles = bytearray(), bytearray()
     for field, value in _fields(memoryview(data)):
@@ -151,7 +148,7 @@ def _dims(message: memoryview) -> Iterator[int]:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value of each field: varints as numbers, all else as bytes."""
+    """Yield number and value of each field: varints as numbers, all else as bytes."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -199,26 +196,26 @@ MEAN_NAME = "mean.binaryproto"
 
 
 def read(source: Path) -> dict[str, Source]:
-    """What to import from a game's folder, one of its splits, or one episode; by the subfolder it is to go to."""
+    """Return what to import from a game's folder, one of its splits, or one episode, by the subfolder of the output."""
     if not source.is_dir():
         raise UserError(f"{source}: no such folder; give the game's folder, its train/ or test/, or one episode")
     splits = [name for name in SPLITS if (source / name).is_dir()]
     folders = {name: _episode_folders(source / name) for name in splits} or {"": _episode_folders(source)}
     if len(folders) == 1:
         folders = {"": next(iter(folders.values()))}
-    actions = {folder: _read_actions(folder, source) for found in folders.values() for folder in found}
+    actions = {folder: _read_actions(folder, source) for episodes in folders.values() for folder in episodes}
     action_count, action_at = highest_action((str(f / ACTIONS_NAME), a) for f, a in actions.items())
     shape = read_png(next(iter(actions)) / _frame_name(0), source).shape
     _check_mean(source, shape)
     return {
         name: Source(
-            plays=_plays(source, found, actions, shape),
+            episodes=_episodes(source, episode_folders, actions, shape),
             env_id=_game_name(source),
             frame_shape=(shape[0], shape[1], 3),
             action_count=action_count,
             action_at=action_at,
         )
-        for name, found in folders.items()
+        for name, episode_folders in folders.items()
     }
 
 
@@ -230,7 +227,7 @@ def write(
     train: Sequence[int] | None = None,
     test: Sequence[int] | None = None,
 ) -> None:
-    """Write the episodes at positions `train` and `test` of a store; all in train where nothing is said."""
+    """Write the episodes at positions `train` and `test`; all to train/ if neither is given."""
     splits = dict(zip(SPLITS, _positions(len(store), train, test), strict=True))
     with new_folder(out) as folder:
         for name, positions in splits.items():
@@ -243,30 +240,34 @@ def write(
 
 
 def read_mean(file: Path, within: Path | None = None) -> MeanImage:
-    """The (H, W, 3) RGB mean image in a mean.binaryproto."""
+    """Read the mean image, RGB (H, W, 3), of a mean.binaryproto."""
     try:
         return decode_mean(read_file(file, within))
     except (OSError, ValueError) as error:
-        raise UserError(f"{file}: cannot be read as a mean image ({error}); move it away to go on without") from error
+        raise UserError(
+            f"{file}: cannot be read as a mean image ({error}); move it away to import without it"
+        ) from error
 
 
 def _episode_folders(split: Path) -> list[Path]:
     if (split / ACTIONS_NAME).exists() or any(split.glob("*.png")):
         return [split]
-    found = [folder for folder in split.iterdir() if folder.is_dir() and re.fullmatch("[0-9]+", folder.name)]
-    if not found:
+    folders = [folder for folder in split.iterdir() if folder.is_dir() and re.fullmatch("[0-9]+", folder.name)]
+    if not folders:
         raise UserError(
             f"{split}: no episodes in it; expected train/ and test/, or folders like 0000/, or {ACTIONS_NAME} with "
             f"{_frame_name(0)}, {_frame_name(1)}, …"
         )
-    return sorted(found, key=lambda folder: (int(folder.name), folder.name))
+    return sorted(folders, key=lambda folder: (int(folder.name), folder.name))
 
 
-def _plays(source: Path, folders: list[Path], actions: dict[Path, Actions], shape: tuple[int, ...]) -> list[Play]:
+def _episodes(
+    source: Path, folders: list[Path], actions: dict[Path, Actions], shape: tuple[int, ...]
+) -> list[SourceEpisode]:
     return [
-        Play(
+        SourceEpisode(
             number=number,
-            place=str(folder),
+            location=str(folder),
             frame_count=len(actions[folder]) + 1,
             actions=actions[folder],
             read=partial(_record, source, folder, actions[folder], shape),

@@ -1,10 +1,8 @@
-"""Episodes outside a store, as the readers of all formats describe them.
+"""Imports episodes into a dataset: what the readers of all formats return, and how it is recorded.
+
+Episodes are imported one by one, and each is stored at once. If interrupted, run the same import again to resume.
 
 Shapes: T actions, H height, W width.
-
-What the writers of all formats share: frames in small pieces.
-
-Takes plays into a store, one durable episode after the other; run again it goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from acvp.errors import UserError
 
 Actions = NDArray[np.int64]  # (T,)
 Progress = Callable[[int, int], None]
-"""Told how many frames are done, and how many there are."""
+"""Called with (frames done, all frames)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """What a play holds; frames come one by one, so that a long one needs no memory."""
+    """The contents of an episode; frames come one by one, so that long episodes need no memory."""
 
     frames: Generator[Frame, None, None]  # T + 1 of (H, W, 3)
     actions: Actions
@@ -46,41 +44,41 @@ class Recording:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Play:
-    """One episode that can be read."""
+class SourceEpisode:
+    """An episode of a source, which `read` reads."""
 
     number: int
-    """Its place in the store."""
-    place: str
-    """Where it lies, for messages."""
+    """Its number in the dataset."""
+    location: str
+    """Its file, for messages."""
     frame_count: int
     actions: Actions | None = None
-    """Its actions, where they are known before it is read."""
+    """Its actions, if they are known before it is read."""
     read: Callable[[], Recording]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """All plays that go into one store, checked as far as that is cheap."""
+    """All episodes of one dataset to be, checked as far as that is cheap."""
 
-    plays: Sequence[Play]
+    episodes: Sequence[SourceEpisode]
     env_id: str
-    """What the source seems to be called."""
+    """Name of the game, as far as the source has one."""
     frame_shape: tuple[int, int, int]
     action_count: int
-    """The least number of actions that its plays need."""
+    """The least number of actions that its episodes need."""
     action_at: str
-    """Where the highest action stands, for messages."""
+    """Location of the highest action, for messages."""
     action_meanings: tuple[str, ...] | None = None
-    """Names, where the source has them."""
+    """Names of the actions, if the source has them."""
 
     @property
     def frame_count(self) -> int:
-        return sum(play.frame_count for play in self.plays)
+        return sum(episode.frame_count for episode in self.episodes)
 
 
 def checked_files(files: Sequence[Path], within: Path | None) -> list[Path]:
-    """Files of a source if all are regular and none lies outside the folder that the user named."""
+    """Return the files of a source; UserError unless all are regular files inside the folder that the user named."""
     for file in files:
         try:
             check_file(file, within)
@@ -90,7 +88,7 @@ def checked_files(files: Sequence[Path], within: Path | None) -> list[Path]:
 
 
 def checked_actions(values: NDArray[np.integer] | Sequence[int], where: Callable[[int], str]) -> Actions:
-    """Actions as an array if all are possible; `where` names the place of the one that is not."""
+    """Return actions as an array; UserError if one is out of range, with its location by `where`."""
     for i, value in enumerate(values):
         if not 0 <= value < MAX_ACTIONS:
             raise UserError(
@@ -100,7 +98,7 @@ def checked_actions(values: NDArray[np.integer] | Sequence[int], where: Callable
 
 
 def checked_rewards(values: NDArray[Any], where: Callable[[int], str]) -> NDArray[np.float32]:
-    """Rewards in 32 bits if all are finite and fit; `where` names the place of the one that does not."""
+    """Return rewards in 32 bits; UserError if one is not finite or does not fit, with its location by `where`."""
     with np.errstate(over="ignore"):
         wide = np.asarray(values, np.float64)
     fits = np.abs(wide) <= MAX_REWARD
@@ -111,37 +109,37 @@ def checked_rewards(values: NDArray[Any], where: Callable[[int], str]) -> NDArra
 
 
 def checked_lives(values: NDArray[np.integer], where: Callable[[int], str]) -> NDArray[np.int16]:
-    """Lives in 16 bits if all are possible; `where` names the place of the one that is not."""
+    """Return lives in 16 bits; UserError if one is out of range, with its location by `where`."""
     fits = (values >= -1) & (values <= MAX_LIVES)
     if not fits.all():
         i = int(fits.argmin())
         raise UserError(
-            f"{where(i)}: {values[i]} lives; 0 to {MAX_LIVES} are possible, and -1 where the game has no such thing"
+            f"{where(i)}: {values[i]} lives; 0 to {MAX_LIVES} are possible, and -1 for a game without lives"
         )
     return values.astype(np.int16)
 
 
-def highest_action(places: Iterable[tuple[str, Actions]]) -> tuple[int, str]:
-    """How many actions there must be at least, and the place that says so."""
-    best = max(places, key=lambda one: int(one[1].max(initial=0)))
-    return int(best[1].max(initial=0)) + 1, best[0]
+def highest_action(located: Iterable[tuple[str, Actions]]) -> tuple[int, str]:
+    """Return the least number of actions that there must be, and the location of the highest one."""
+    location, actions = max(located, key=lambda pair: int(pair[1].max(initial=0)))
+    return int(actions.max(initial=0)) + 1, location
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:
-    """The number each name ends with if there are several and that tells them apart, else their places in the list."""
-    ends = [re.search(r"(\d{1,9})$", name, re.ASCII) for name in names]
-    numbers = [int(end[1]) for end in ends if end]
+    """Return the number at the end of each name; 0, 1, … if there is one name or the numbers are not unique."""
+    matches = [re.search(r"(\d{1,9})$", name, re.ASCII) for name in names]
+    numbers = [int(match[1]) for match in matches if match]
     return numbers if len(set(numbers)) == len(names) > 1 else list(range(len(names)))
 
 
 ActionNames = int | tuple[str, ...] | None
-"""How many actions a game has, or their names, or None: what the source says."""
+"""Number of actions of a game, or their names; None: as in the source."""
 
 
-def take_in(
+def import_source(
     source: Source, out: Path, *, policy: str, env_id: str | None, actions: ActionNames, advance: Callable[[int], None]
 ) -> EpisodeStore:
-    """Bring all plays into the store at `out`; those that it holds already are skipped."""
+    """Import all episodes into the dataset at `out`, without those that it has already."""
     _check_size(source)
     info = StoreInfo(
         env_id=env_id or source.env_id,
@@ -150,18 +148,18 @@ def take_in(
         policy=policy,
     )
     with open_writer(out, info) as writer:
-        recorder, there = EpisodeRecorder(), _already_there(writer, source)
-        for play in source.plays:
-            if play.number in there:
-                advance(play.frame_count)
+        recorder, imported = EpisodeRecorder(), _already_imported(writer, source)
+        for episode in source.episodes:
+            if episode.number in imported:
+                advance(episode.frame_count)
             else:
-                writer.add(_record(recorder, play, source.frame_shape, advance))
+                writer.add(_record(recorder, episode, source.frame_shape, advance))
         writer.rewrite_index()
     return EpisodeStore(out)
 
 
 def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:
-    """The names of the actions: the caller's, or the source's own, or their numbers."""
+    """Return the names of the actions: the caller's, or those of the source, or their numbers."""
     if actions is None:
         actions = source.action_meanings or source.action_count
     count = actions if isinstance(actions, int) else len(actions)
@@ -180,17 +178,18 @@ def _check_size(source: Source) -> None:
     height, width, _ = source.frame_shape
     if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
         raise UserError(
-            f"{source.plays[0].place}: frames of {height}×{width}: sides from 1 to {MAX_SIDE} are possible; scale them"
+            f"{source.episodes[0].location}: frames of {height}×{width}: sides from 1 to {MAX_SIDE} are possible; "
+            "scale them"
         )
 
 
-def _already_there(writer: StoreWriter, source: Source) -> set[int]:
-    """Numbers of the plays that the store holds; refuses a store that holds other ones."""
-    plays = {play.number: play for play in source.plays}
+def _already_imported(writer: StoreWriter, source: Source) -> set[int]:
+    """Return the numbers of the episodes that the dataset has; UserError if it has others."""
+    episodes = {episode.number: episode for episode in source.episodes}
     for entry in writer.entries:
-        play = plays.get(entry.number)
-        if play is None or play.frame_count != entry.frames or not _same_actions(play, writer.path, entry):
-            where = "the source" if play is None else play.place
+        episode = episodes.get(entry.number)
+        if episode is None or episode.frame_count != entry.frames or not _same_actions(episode, writer.path, entry):
+            where = "the source" if episode is None else episode.location
             raise UserError(
                 f"{writer.path}: its episode {entry.number} ({entry.frames} frames) is not from {where}: "
                 "it is another import; choose another --out"
@@ -198,28 +197,32 @@ def _already_there(writer: StoreWriter, source: Source) -> set[int]:
     return {entry.number for entry in writer.entries}
 
 
-def _same_actions(play: Play, store: Path, entry: IndexEntry) -> bool:
-    return play.actions is None or np.array_equal(play.actions, load_part(store, entry).actions)
+def _same_actions(episode: SourceEpisode, store: Path, entry: IndexEntry) -> bool:
+    return episode.actions is None or np.array_equal(episode.actions, load_part(store, entry).actions)
 
 
 def _record(
-    recorder: EpisodeRecorder, play: Play, shape: tuple[int, int, int], advance: Callable[[int], None]
+    recorder: EpisodeRecorder, episode: SourceEpisode, shape: tuple[int, int, int], advance: Callable[[int], None]
 ) -> Episode:
-    recording = play.read()
-    steps, count = play.frame_count - 1, 0
+    recording = episode.read()
+    steps, count = episode.frame_count - 1, 0
     assert len(recording.actions) == steps, (len(recording.actions), steps)
     with closing(recording.frames) as frames:
         for frame in frames:
             if count > steps:
-                raise UserError(f"{play.place}: over {count} frames for {steps} actions; {steps} actions need {count}")
-            _check_shape(frame, shape, play, count)
+                raise UserError(
+                    f"{episode.location}: over {count} frames for {steps} actions; {steps} actions need {count}"
+                )
+            _check_shape(frame, shape, episode, count)
             _feed(recorder, recording, frame, count)
             count += 1
             advance(1)
     if count <= steps:
-        raise UserError(f"{play.place}: {count} frames for {steps} actions; {steps} actions need {steps + 1} frames")
+        raise UserError(
+            f"{episode.location}: {count} frames for {steps} actions; {steps} actions need {steps + 1} frames"
+        )
     return recorder.finish(
-        number=play.number, seed=recording.seed, terminated=recording.terminated, truncated=recording.truncated
+        number=episode.number, seed=recording.seed, terminated=recording.terminated, truncated=recording.truncated
     )
 
 
@@ -232,11 +235,13 @@ def _feed(recorder: EpisodeRecorder, recording: Recording, frame: Frame, t: int)
     recorder.step(int(recording.actions[t - 1]), reward, frame, lives=lives)
 
 
-def _check_shape(frame: Frame, shape: tuple[int, int, int], play: Play, t: int) -> None:
+def _check_shape(frame: Frame, shape: tuple[int, int, int], episode: SourceEpisode, t: int) -> None:
     if frame.dtype != np.uint8 or frame.ndim != 3:
-        raise UserError(f"{play.place}: frame {t} is {frame.dtype} of shape {frame.shape}; frames are uint8 (H, W, 3)")
+        raise UserError(
+            f"{episode.location}: frame {t} is {frame.dtype} of shape {frame.shape}; frames are uint8 (H, W, 3)"
+        )
     if frame.shape != shape:
         raise UserError(
-            f"{play.place}: frame {t} is {frame.shape[0]}×{frame.shape[1]}, the first one of all is "
+            f"{episode.location}: frame {t} is {frame.shape[0]}×{frame.shape[1]}, the first one of all is "
             f"{shape[0]}×{shape[1]} (height×width); all frames must be of one size"
         )

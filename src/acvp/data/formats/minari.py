@@ -1,4 +1,4 @@
-"""Datasets of Minari 0.5: frames as they are (not as JPEG, Minari's default), whole episodes.
+"""Datasets of Minari 0.5: whole episodes with lossless frames (Minari's default is JPEG).
 
 A dataset `acvp/freeway-v0` is the folder acvp/freeway-v0 below Minari's root (MINARI_DATASETS_PATH, or
 ~/.minari/datasets).
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from acvp.data.episode import BLOCK_FRAMES, Episode
 from acvp.data.formats.importer import (
-    Play,
     Recording,
     Source,
+    SourceEpisode,
     checked_actions,
     checked_files,
     checked_lives,
@@ -34,34 +34,34 @@ from acvp.durable import check_space, new_folder, write_atomic
 from acvp.errors import UserError
 
 INFO_KEY = "acvp"
-"""Where the dataset's metadata holds what only a store knows."""
+"""Key of the metadata that only acvp writes."""
 
 _NO_MINARI = "Minari is not installed: pip install 'acvp[minari]'"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError, NotImplementedError, RuntimeError)
 
 
 def read(source: Path) -> dict[str, Source]:
-    """What to import from a dataset, given by its folder or its id."""
-    storage, told, lengths = _open(source)
+    """Return what to import from a dataset, by its folder or its id."""
+    storage, metadata, lengths = _open(source)
     shape, action_count = _frame_shape(source, storage.observation_space), _action_count(source, storage.action_space)
-    plays = [
-        Play(
+    episodes = [
+        SourceEpisode(
             number=i,
-            place=f"{source}: episode {i}",
+            location=f"{source}: episode {i}",
             frame_count=steps + 1,
             read=partial(_record, source, storage, i, steps, action_count),
         )
         for i, steps in enumerate(lengths)
     ]
-    found = Source(
-        plays=plays,
-        env_id=_env_id(told, source),
+    contents = Source(
+        episodes=episodes,
+        env_id=_env_id(metadata, source),
         frame_shape=shape,
         action_count=action_count,
         action_at=f"{source}: its action space",
-        action_meanings=_action_meanings(told, action_count),
+        action_meanings=_action_meanings(metadata, action_count),
     )
-    return {"": found}
+    return {"": contents}
 
 
 def write(store: EpisodeStore, out: Path, advance: Callable[[int], None], *, dataset_id: str | None = None) -> None:
@@ -128,16 +128,18 @@ def _open(source: Path) -> tuple[Any, dict[str, Any], list[int]]:
     folder = _dataset_folder(source)
     try:
         _refuse_links(source if source.is_dir() else folder, folder)
-        told = storage_class.read_raw_metadata(folder)
-        if not {"observation_space", "action_space"} <= told.keys():
+        metadata = storage_class.read_raw_metadata(folder)
+        if not {"observation_space", "action_space"} <= metadata.keys():
             raise ValueError("its metadata has no spaces")  # Minari would run the environment to find them
         storage = storage_class.read(folder)
-        lengths = [int(one["total_steps"]) for one in storage.get_episode_metadata(range(storage.total_episodes))]
+        lengths = [
+            int(episode["total_steps"]) for episode in storage.get_episode_metadata(range(storage.total_episodes))
+        ]
     except (*_DAMAGE, ImportError) as error:
         raise UserError(f"{source}: cannot be read as a Minari dataset ({type(error).__name__}: {error})") from error
     if not lengths:
         raise UserError(f"{source}: a Minari dataset without episodes; there is nothing to import")
-    return storage, told, lengths
+    return storage, metadata, lengths
 
 
 def _refuse_links(named: Path, folder: Path) -> None:
@@ -159,7 +161,7 @@ def _refuse_external(file: Path) -> None:
             for name in group:
                 link = group.get(name, getlink=True)
                 if isinstance(link, h5py.SoftLink):
-                    continue  # leads to another place of this file, which is looked at as well
+                    continue  # leads to another part of this file, which is checked as well
                 item = group[name] if isinstance(link, h5py.HardLink) else None
                 if item is None or getattr(item, "external", None) or getattr(item, "is_virtual", False):
                     raise UserError(f"{file}: {name!r:.80} lies in another file; a dataset must be whole in itself")
@@ -201,20 +203,20 @@ def _action_count(source: Path, space: Any) -> int:
     return int(space.n)
 
 
-def _env_id(told: dict[str, Any], source: Path) -> str:
+def _env_id(metadata: dict[str, Any], source: Path) -> str:
     try:
-        return str(told[INFO_KEY]["env_id"])
+        return str(metadata[INFO_KEY]["env_id"])
     except (KeyError, TypeError):
         pass
     try:
-        return str(json.loads(told["env_spec"])["id"])
+        return str(json.loads(metadata["env_spec"])["id"])
     except (KeyError, TypeError, ValueError):
-        return str(told.get("dataset_id", source.name))
+        return str(metadata.get("dataset_id", source.name))
 
 
-def _action_meanings(told: dict[str, Any], count: int) -> tuple[str, ...] | None:
+def _action_meanings(metadata: dict[str, Any], count: int) -> tuple[str, ...] | None:
     try:
-        meanings = tuple(str(name) for name in told[INFO_KEY]["action_meanings"])
+        meanings = tuple(str(name) for name in metadata[INFO_KEY]["action_meanings"])
     except (KeyError, TypeError):
         return None
     return meanings if len(meanings) == count else None
@@ -222,18 +224,19 @@ def _action_meanings(told: dict[str, Any], count: int) -> tuple[str, ...] | None
 
 def _record(source: Path, storage: Any, i: int, steps: int, action_count: int) -> Recording:
     try:
-        found = next(iter(storage.get_episodes([i])))
+        episode = next(iter(storage.get_episodes([i])))
         seed = int(next(iter(storage.get_episode_metadata([i]))).get("seed") or 0)
-        frames, lives = found["observations"], (found["infos"] or {}).get("lives")
-        actions, rewards = np.asarray(found["actions"]), np.asarray(found["rewards"])
-        ends = [np.asarray(found[name], bool) for name in ("terminations", "truncations")]
+        frames, lives = episode["observations"], (episode["infos"] or {}).get("lives")
+        actions, rewards = np.asarray(episode["actions"]), np.asarray(episode["rewards"])
+        flags = [np.asarray(episode[name], bool) for name in ("terminations", "truncations")]
     except (*_DAMAGE, StopIteration, SyntaxError, OverflowError) as error:
         raise UserError(f"{source}: episode {i} cannot be read ({type(error).__name__}: {error})") from error
     kinds_fit = actions.dtype.kind in "iu" and rewards.dtype.kind in "iufb"
-    if any(one.shape != (steps,) for one in (actions, rewards, *ends)) or not kinds_fit or not steps:
+    if any(array.shape != (steps,) for array in (actions, rewards, *flags)) or not kinds_fit or not steps:
         raise UserError(
             f"{source}: episode {i} has actions {actions.dtype} {actions.shape}, "
-            f"rewards {rewards.dtype} {rewards.shape} and ends {ends[0].shape}, {ends[1].shape}; expected {steps} each"
+            f"rewards {rewards.dtype} {rewards.shape}, terminations {flags[0].shape} and truncations {flags[1].shape}; "
+            f"expected {steps} each"
         )
     if actions.max() >= action_count:
         raise UserError(f"{source}: episode {i} has action {actions.max()}, its space ends at {action_count - 1}")
@@ -246,8 +249,8 @@ def _record(source: Path, storage: Any, i: int, steps: int, action_count: int) -
         rewards=checked_rewards(rewards, lambda t: f"{where} {t}"),
         lives=checked_lives(lives, lambda t: f"{where} {t}") if lives is not None and known_lives else None,
         seed=max(0, seed),
-        terminated=bool(ends[0][-1]),
-        truncated=bool(ends[1][-1]),
+        terminated=bool(flags[0][-1]),
+        truncated=bool(flags[1][-1]),
     )
 
 

@@ -3,7 +3,7 @@
 frames (T + 1, H, W, 3) uint8      actions (T,) integers             both required
 rewards (T,)  terminated (T,)  truncated (T,)  lives (T + 1,)  seed ()  env_id ()  action_meanings (A,)
 
-Arrays inside an .npz file, read row by row and without trust: no objects, no memory taken on a header's word.
+Files are not trusted: arrays are read row by row, without objects, and a header cannot make them take much memory.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import MAX_SIDE, Episode
-from acvp.data.formats import npz as npy
 from acvp.data.formats.importer import (
-    Play,
     Recording,
     Source,
+    SourceEpisode,
     checked_actions,
     checked_files,
     checked_lives,
@@ -43,7 +42,7 @@ from acvp.durable import new_folder
 from acvp.errors import UserError
 
 MAX_ARRAY_BYTES = 2**28
-"""Arrays read at once may be so large: 32 million actions."""
+"""Limit of arrays that are read at once: 32 million actions."""
 MAX_HEADER_BYTES = 10_000
 
 _DAMAGE = (
@@ -111,15 +110,15 @@ def _header(name: str, stream: IO[bytes]) -> Header:
     length = int.from_bytes(_exactly(name, stream, 2 * magic[6]), "little")
     if length > MAX_HEADER_BYTES:
         raise ValueError(f"its array {name} has a header of {length:,} bytes")
-    told = ast.literal_eval(_exactly(name, stream, length).decode("latin1").strip())
-    if not isinstance(told, dict) or set(told) != {"descr", "fortran_order", "shape"}:
+    header = ast.literal_eval(_exactly(name, stream, length).decode("latin1").strip())
+    if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
         raise ValueError(f"its array {name} has a header without shape and type")
-    descr, shape = told["descr"], told["shape"]
+    descr, shape = header["descr"], header["shape"]
     if not isinstance(descr, str) or not re.fullmatch(r"[<>|=]?[biufU][0-9]{1,6}", descr, re.ASCII):
         raise ValueError(f"its array {name} holds {str(descr)[:40]!r}; only plain numbers and text are read")
     if not isinstance(shape, tuple) or any(type(side) is not int or side < 0 for side in shape):
         raise ValueError(f"its array {name} has the shape {str(shape)[:40]!r}")
-    return Header(_dtype(name, descr), shape, bool(told["fortran_order"]))
+    return Header(_dtype(name, descr), shape, bool(header["fortran_order"]))
 
 
 def _dtype(name: str, descr: str) -> np.dtype[Any]:
@@ -142,28 +141,30 @@ def _expect_end(name: str, stream: IO[bytes]) -> None:
 
 
 def read(source: Path) -> dict[str, Source]:
-    """What to import from one .npz file or a folder of them."""
+    """Return what to import from an .npz file or a folder of them."""
     files = [source] if source.is_file() else checked_files(sorted(source.glob("*.npz")), source)
     if not files:
         raise UserError(f"{source}: no .npz files there; give one, or a folder of them")
-    plays = [_play(file, number) for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)]
-    action_count, action_at = highest_action((play.place, play.actions) for play in plays if play.actions is not None)
-    with npy.opened(files[0]) as archive:
-        _, height, width, _ = npy.read_header(archive, "frames").shape
+    episodes = [_episode(file, number) for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)]
+    action_count, action_at = highest_action(
+        (episode.location, episode.actions) for episode in episodes if episode.actions is not None
+    )
+    with opened(files[0]) as archive:
+        _, height, width, _ = read_header(archive, "frames").shape
         env_id, meanings = _text(archive, "env_id"), _text(archive, "action_meanings")
-    found = Source(
-        plays=plays,
+    contents = Source(
+        episodes=episodes,
         env_id=env_id[0] if env_id else source.resolve().with_suffix("").name,
         frame_shape=(height, width, 3),
         action_count=action_count,
         action_at=action_at,
         action_meanings=meanings if meanings and len(meanings) >= action_count else None,
     )
-    return {"": found}
+    return {"": contents}
 
 
 def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> None:
-    """Write every episode to a file of its own in the folder `out`."""
+    """Write every episode to a separate file in the folder `out`."""
     with new_folder(out) as folder:
         for episode in store:
             with zipfile.ZipFile(folder / f"episode_{episode.header.number:06d}.npz", "w") as archive:
@@ -173,25 +174,25 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> Non
                         np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
 
-def _play(file: Path, number: int) -> Play:
-    with npy.opened(file) as archive:
-        missing = {"frames", "actions"} - npy.names(archive)
+def _episode(file: Path, number: int) -> SourceEpisode:
+    with opened(file) as archive:
+        missing = {"frames", "actions"} - names(archive)
         if missing:
             raise UserError(f"{file}: it has no array {min(missing)}; an episode needs frames and actions")
-        frames = npy.read_header(archive, "frames")
+        frames = read_header(archive, "frames")
         _check_frames(file, frames)
         values = _series(file, archive, "actions", "iu", frames.shape[0] - 1)
         assert values is not None
-    return Play(
+    return SourceEpisode(
         number=number,
-        place=str(file),
+        location=str(file),
         frame_count=frames.shape[0],
         actions=checked_actions(values, lambda i: f"{file}: actions[{i}]"),
         read=partial(_record, file),
     )
 
 
-def _check_frames(file: Path, frames: npy.Header) -> None:
+def _check_frames(file: Path, frames: Header) -> None:
     count, *sides, channels = frames.shape if len(frames.shape) == 4 else (0, 0, 0, 0)
     possible = count > 0 and all(1 <= side <= MAX_SIDE for side in sides)
     if frames.dtype != np.uint8 or channels != 3 or frames.fortran or not possible:
@@ -203,8 +204,8 @@ def _check_frames(file: Path, frames: npy.Header) -> None:
 
 
 def _record(file: Path) -> Recording:
-    with npy.opened(file) as archive:
-        steps = npy.read_header(archive, "frames").shape[0] - 1
+    with opened(file) as archive:
+        steps = read_header(archive, "frames").shape[0] - 1
         actions = _series(file, archive, "actions", "iu", steps)
         rewards = _series(file, archive, "rewards", "iufb", steps)
         lives = _series(file, archive, "lives", "iu", steps + 1)
@@ -225,15 +226,15 @@ def _record(file: Path) -> Recording:
 
 
 def _frames(file: Path) -> Generator[Frame, None, None]:
-    with npy.opened(file) as archive:
-        yield from npy.rows(archive, "frames")
+    with opened(file) as archive:
+        yield from rows(archive, "frames")
 
 
 def _series(file: Path, archive: zipfile.ZipFile, name: str, kinds: str, length: int) -> NDArray[Any] | None:
-    """A (length,) array of one of the kinds of type, or None where there is none."""
-    if name not in npy.names(archive):
+    """Return an array (length,) of one of the kinds of type; None if there is none."""
+    if name not in names(archive):
         return None
-    array = npy.read_array(archive, name)
+    array = read_array(archive, name)
     if array.dtype.kind not in kinds or array.shape != (length,):
         kind = {"iu": "integers", "b": "booleans"}.get(kinds, "numbers")
         raise UserError(f"{file}: its {name} are {array.dtype} {array.shape}; expected {length} {kind} for its frames")
@@ -241,18 +242,18 @@ def _series(file: Path, archive: zipfile.ZipFile, name: str, kinds: str, length:
 
 
 def _seed(file: Path, archive: zipfile.ZipFile) -> int:
-    if "seed" not in npy.names(archive):
+    if "seed" not in names(archive):
         return 0
-    array = npy.read_array(archive, "seed")
+    array = read_array(archive, "seed")
     if array.dtype.kind not in "iu" or array.size != 1 or array.min() < 0:
         raise UserError(f"{file}: its seed is {array.dtype} {array.shape}; expected one number from 0")
     return int(array.item())
 
 
 def _text(archive: zipfile.ZipFile, name: str) -> tuple[str, ...] | None:
-    if name not in npy.names(archive):
+    if name not in names(archive):
         return None
-    return tuple(str(one) for one in npy.read_array(archive, name).reshape(-1).tolist()) or None
+    return tuple(str(text) for text in read_array(archive, name).reshape(-1).tolist()) or None
 
 
 def _write_frames(archive: zipfile.ZipFile, episode: Episode, advance: Callable[[int], None]) -> None:
@@ -281,7 +282,7 @@ def _small_arrays(store: EpisodeStore, episode: Episode) -> dict[str, NDArray[An
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """A zip entry without a time, so that equal episodes give equal files."""
+    """Return a zip entry without a time, so that equal episodes give equal files."""
     entry = zipfile.ZipInfo(f"{name}.npy")
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

@@ -1,4 +1,4 @@
-"""A video file per episode, and beside it a table of actions: play.mkv and play.csv.
+"""A video file per episode, and beside it a table of actions, such as episode.mkv and episode.csv.
 
 The table begins with the line `action` or `action,reward` and has one line fewer than the video has frames.
 Videos are written with FFV1, which is lossless, in RGB: what is read back is what was recorded, bit for bit.
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from acvp.data.episode import MAX_SIDE, Episode
 from acvp.data.formats.importer import (
     Actions,
-    Play,
     Recording,
     Source,
+    SourceEpisode,
     checked_actions,
     checked_files,
     checked_rewards,
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 FRAME_RATE = 15
-"""Frames a second: Atari's 60, every fourth recorded."""
+"""Frames per second: every fourth of Atari's 60."""
 SUFFIXES = frozenset([".avi", ".flv", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"])
-"""What counts as a video in a folder."""
+"""Suffixes of videos in a folder."""
 
 
 def read(source: Path) -> dict[str, Source]:
-    """What to import from a video with its table of actions, or a folder of them."""
+    """Return what to import from a video with its table of actions, or from a folder of them."""
     files = [source] if source.is_file() else checked_files(_videos(source), source)
     if not files:
         raise UserError(
@@ -53,11 +53,11 @@ def read(source: Path) -> dict[str, Source]:
         )
     tables = {file: _read_table(file) for file in files}
     action_count, action_at = highest_action((str(_table(f)), actions) for f, (actions, _) in tables.items())
-    found = Source(
-        plays=[
-            Play(
+    contents = Source(
+        episodes=[
+            SourceEpisode(
                 number=number,
-                place=str(file),
+                location=str(file),
                 frame_count=len(tables[file][0]) + 1,
                 actions=tables[file][0],
                 read=partial(_record, file, *tables[file]),
@@ -69,7 +69,7 @@ def read(source: Path) -> dict[str, Source]:
         action_count=action_count,
         action_at=action_at,
     )
-    return {"": found}
+    return {"": contents}
 
 
 def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> None:
@@ -122,8 +122,8 @@ def _row(file: Path, number: int, line: list[str], columns: int) -> tuple[int, f
             raise ValueError
         return int(line[0]), float(line[1]) if columns == 2 else 0.0
     except ValueError as error:
-        wanted = "a whole number" if columns == 1 else "a whole number and a reward"
-        raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {wanted}") from error
+        expected = "a whole number" if columns == 1 else "a whole number and a reward"
+        raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {expected}") from error
 
 
 def _record(file: Path, actions: Actions, rewards: NDArray[np.float32] | None) -> Recording:
@@ -139,7 +139,7 @@ def _frame_shape(file: Path) -> tuple[int, int, int]:
 
 
 def _frames(file: Path) -> Generator[Frame, None, None]:
-    """(H, W, 3) RGB frames as they are decoded."""
+    """Yield RGB frames (H, W, 3)."""
     import av
 
     try:

@@ -115,7 +115,7 @@ export class LocalSession {
     const outputs = await this.graphs.step.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => used.has(name))));
     const state = this.nextState(outputs);
     const reward = this.about.outcome ? largest([...outputs.reward.data]) - 1 : 0;
-    const termination = this.about.outcome ? sigmoid(outputs.end.data[0]) : null;
+    const termination = this.about.outcome ? sigmoid(outputs.termination.data[0]) : null;
     return { state, frame: outputs.frame.data, steps: before.steps + 1, action, imaginedReward: before.imaginedReward + reward, termination };
   }
 

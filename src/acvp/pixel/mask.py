@@ -1,0 +1,179 @@
+"""The palette mask: which colors each pixel can have, found in a dataset, kept as bits, used by cells.
+
+Many pixels only ever show a few of a game's colors, such as those of a score. A mask that is learned from the dataset
+keeps errors from taking hold there when predictions are fed back.
+
+Shapes: T frames, H height, W width, N colors of the predictor, K colors of a dataset, h, w cells of the grid,
+q pixels of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from acvp.data.priorities import frame_blocks
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window, Windows
+from acvp.models.checks import ConfigError
+from acvp.models.preparation import DatasetSplit, Progress
+from acvp.pixel.config import PixelConfig
+from acvp.pixel.palette import Palette
+
+Color = tuple[int, ...]
+Mask = NDArray[np.bool_]
+"""Whether a pixel can have a color, (N, H, W)."""
+
+REACHES = (0, 1, 2, 4, 8)
+"""Pixels by which a mask is widened; the first that is enough is taken."""
+MOST_VIOLATIONS = 0.5
+"""Pixels of a held-out frame, on average, whose color the mask may exclude."""
+
+
+@dataclass(frozen=True)
+class PaletteMask:
+    """A mask, and how it was found."""
+
+    mask: Mask
+    reach: int | None
+    """Pixels by which it was widened; None: it excludes nothing."""
+    violations: float
+    """Pixels of a held-out frame, on average, whose color it excludes."""
+
+
+def calibrated_mask(
+    data: DatasetSplit, palette: Palette, report: Callable[[str], None], progress: Progress
+) -> Mask | None:
+    """Return the mask of a dataset, reporting what it is; None where any pixel may have any color."""
+    report(f"looking up where each of {len(palette)} colors occurs in {data.train.frames:,} frames")
+    palette_mask = None if data.resampled_view else find_mask(data.train, data.held_out, palette, progress)
+    if palette_mask is None or palette_mask.reach is None:
+        report("palette mask: none, any pixel may have any color")
+        return None
+    report(
+        f"palette mask: {palette_mask.mask.sum(0).mean():.1f} of {len(palette)} colors per pixel, those recorded up to "
+        f"{palette_mask.reach} pixels away; it excludes {palette_mask.violations:.2f} pixels of a held-out frame"
+    )
+    return palette_mask.mask
+
+
+def find_mask(
+    train: EpisodeStore,
+    held_out: EpisodeStore,
+    colors: Sequence[Color],
+    progress: Progress = lambda done, total: None,
+) -> PaletteMask:
+    """Return the mask of the colors that training episodes show at, or close to, each pixel.
+
+    The held-out episodes decide how close: the mask may exclude few of their pixels. It excludes nothing where even
+    the widest reach violates that, as in a small dataset, or where the training episodes have other colors too. Other
+    colors of held-out episodes always count as excluded.
+    """
+    if not _known(train, colors) or held_out.palette is None:
+        return PaletteMask(np.ones((len(colors), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
+    seen = _seen(train, colors, progress)
+    for reach in REACHES:
+        wider = _widened(seen, reach)
+        violations = count_violations(held_out, colors, wider, progress)
+        if violations <= MOST_VIOLATIONS:
+            return PaletteMask(wider, reach, violations)
+    return PaletteMask(np.ones_like(seen), None, 0.0)
+
+
+def count_violations(
+    store: EpisodeStore,
+    colors: Sequence[Color],
+    mask: Mask,
+    progress: Progress = lambda done, total: None,
+) -> float:
+    """Return the number of pixels of a frame, on average over a dataset, whose color the mask excludes."""
+    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
+    mask = np.concatenate((mask, np.zeros_like(mask[:1])))  # one color more, for those that are not known
+    rows, columns = np.indices(mask.shape[1:])
+    excluded = 0
+    for position in range(len(store)):
+        for _, frames in frame_blocks(windows, position, overlap=0):
+            excluded += sum(int(np.count_nonzero(~mask[numbers[frame], rows, columns])) for frame in frames)
+        progress(position + 1, len(store))
+    return excluded / max(1, store.frames)
+
+
+def _seen(store: EpisodeStore, colors: Sequence[Color], progress: Progress) -> Mask:
+    """Return which colors each pixel has in a dataset."""
+    seen = np.zeros((len(colors), *store.info.frame_shape[:2]), np.bool_)
+    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
+    rows, columns = np.indices(seen.shape[1:])
+    for position in range(len(store)):
+        for first, frames in frame_blocks(windows, position, overlap=1):
+            if first == 0:
+                seen[numbers[frames[0]], rows, columns] = True
+            step, row, column = (frames[1:] != frames[:-1]).nonzero()
+            seen[numbers[frames[step + 1, row, column]], row, column] = True
+        progress(position + 1, len(store))
+    return seen
+
+
+def _known(store: EpisodeStore, colors: Sequence[Color]) -> bool:
+    """Return whether all colors of a dataset are among ``colors``."""
+    return store.palette is not None and {tuple(color) for color in store.palette.tolist()} <= set(colors)
+
+
+def _numbers(store: EpisodeStore, colors: Sequence[Color]) -> NDArray[np.int64]:
+    """Return the number among ``colors`` of each of a dataset's colors, (K,); N where it is not among them."""
+    assert store.palette is not None
+    number = {color: i for i, color in enumerate(colors)}
+    return np.array([number.get(tuple(color), len(colors)) for color in store.palette.tolist()])
+
+
+def _widened(mask: Mask, reach: int) -> Mask:
+    """Return a mask that allows every color also up to ``reach`` pixels away along either side."""
+    square = np.ones((2 * reach + 1,) * 2, np.uint8)
+    return np.stack([cv2.dilate(pixels.astype(np.uint8), square) for pixels in mask]).astype(np.bool_)
+
+
+BITS_NAME = "palette_mask"
+"""Of the buffer with the bits, in the network and in its file."""
+EXCLUDED_NAME = "excluded"
+"""Of the buffer by cells that is derived from it."""
+
+
+def packed(mask: Mask, config: PixelConfig) -> Tensor:
+    """Return a mask (N, H, W) as bits (H, W, ⌈N / 8⌉)."""
+    shape = (len(config.palette), *config.frame[:2])
+    if mask.shape != shape:
+        raise ConfigError(f"the palette mask has shape {mask.shape}, expected {shape}: colors, height, width")
+    return torch.from_numpy(np.packbits(mask.transpose(1, 2, 0), axis=2))
+
+
+def excluded_by_cell(bits: Tensor, config: PixelConfig) -> Tensor:
+    """Return whether a pixel of a cell cannot have a color, (h·w, q, N); beyond the frame it can have all."""
+    allowed = np.unpackbits(bits.numpy(force=True), axis=2, count=len(config.palette))  # (H, W, N)
+    (rows, columns), cell = config.grid, config.cell
+    whole = np.ones((rows * cell, columns * cell, allowed.shape[2]), np.uint8)
+    whole[: allowed.shape[0], : allowed.shape[1]] = allowed
+    by_cell = whole.reshape(rows, cell, columns, cell, -1).transpose(0, 2, 1, 3, 4).reshape(rows * columns, cell**2, -1)
+    return torch.from_numpy(by_cell == 0).to(bits.device)
+
+
+def unpack(predictor: nn.Module, *_: Any) -> None:
+    """Derive the buffer by cells from the bits, after these were set or loaded."""
+    bits, config = getattr(predictor, BITS_NAME), predictor.config
+    assert isinstance(config, PixelConfig)
+    setattr(predictor, EXCLUDED_NAME, None if bits is None else excluded_by_cell(bits, config))
+
+
+def make_room(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Have the buffer, before weights are loaded, exactly if they hold it: a predictor without a mask has none."""
+    bits, config = weights.get(prefix + BITS_NAME), predictor.config
+    assert isinstance(config, PixelConfig)
+    if bits is not None and bits.dtype != torch.uint8:
+        raise ConfigError(f"{BITS_NAME} is {bits.dtype}, expected {torch.uint8}")
+    shape = (*config.frame[:2], -(-len(config.palette) // 8))
+    setattr(predictor, BITS_NAME, None if bits is None else torch.empty(shape, dtype=torch.uint8, device=bits.device))
