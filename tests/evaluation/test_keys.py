@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
+from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.futures import open_game
 from acvp.evaluation.keys import KeyTest, key_pairs, measure_keys, true_futures
-from acvp.evaluation.windows import Place
 from acvp.loaded import baselines
-from tests.evaluation.predictors import Oracle, as_subject
+from tests.evaluation.predictors import Oracle, as_model
 
 CONTEXT, STEPS = 10, (1, 5, 9)
 OPPOSITE = [0, 2, 1, 4, 3]
@@ -38,15 +38,17 @@ class Mirrored(Oracle):
 def key_test(toy: EpisodeStore, count: int = 8) -> KeyTest:
     """Windows of the first episodes that are long enough."""
     long = [i for i, entry in enumerate(toy.entries) if entry.frames >= CONTEXT + max(STEPS) + 1]
-    return KeyTest(store=toy, windows=[Place(i, 0) for i in long[:count]], context=CONTEXT, steps=STEPS, batch_size=3)
+    return KeyTest(
+        store=toy, windows=[WindowStart(i, 0) for i in long[:count]], context=CONTEXT, steps=STEPS, batch_size=3
+    )
 
 
 def shares(toy: EpisodeStore, predictor: Any) -> NDArray[np.float64]:
     """How often keys work, by tried step."""
     test = key_test(toy)
-    tally = measure_keys([as_subject("model", predictor)], test)["model"]
-    assert (tally.counts.sum(0) >= 3).all()
-    means: NDArray[np.float64] = tally.sums.sum(0) / tally.counts.sum(0)
+    works = measure_keys([as_model("model", predictor)], test)["model"]
+    assert (works.counts.sum(0) >= 3).all()
+    means: NDArray[np.float64] = works.sums.sum(0) / works.counts.sum(0)
     return means
 
 
@@ -65,7 +67,7 @@ def test_keys_always_work_in_a_perfect_prediction(toy: EpisodeStore) -> None:
 
 
 def test_keys_never_work_where_the_action_is_ignored(toy: EpisodeStore) -> None:
-    copy_last = baselines(as_subject("any", Oracle(toy, CONTEXT)))[0].predictor
+    copy_last = baselines(as_model("any", Oracle(toy, CONTEXT)))[0].predictor
     assert shares(toy, copy_last).tolist() == [0.0] * len(STEPS)
 
 
@@ -80,8 +82,8 @@ def test_futures_begin_at_the_step_that_is_tried(toy: EpisodeStore) -> None:
         for row, window in enumerate(test.windows):
             episode = toy[window.episode]
             for number, step in enumerate(STEPS):
-                moment = window.start + CONTEXT - 1 + step
-                for _ in replay(episode, game, moment + 1):
+                frame = window.frame + CONTEXT - 1 + step
+                for _ in replay(episode, game, frame + 1):
                     pass
                 assert np.array_equal(futures[row, number][1][0], game.step(1).frame)
 
@@ -89,10 +91,8 @@ def test_futures_begin_at_the_step_that_is_tried(toy: EpisodeStore) -> None:
 @pytest.mark.parametrize(("start", "held"), [(0, 300), (-1, 1)])
 def test_actions_that_end_the_episode_and_its_last_frame_are_left_out(toy: EpisodeStore, start: int, held: int) -> None:
     episode = max(range(len(toy)), key=lambda i: toy.entries[i].frames)
-    window = Place(
+    window = WindowStart(
         episode, start % (toy.entries[episode].frames - CONTEXT)
     )  # -1: its last frame is the first predicted
     test = KeyTest(store=toy, windows=[window], context=CONTEXT, steps=(1,), held=held)
-    assert (
-        measure_keys(baselines(as_subject("any", Oracle(toy, CONTEXT)))[:1], test)["copy-last-frame"].counts.sum() == 0
-    )
+    assert measure_keys(baselines(as_model("any", Oracle(toy, CONTEXT)))[:1], test)["copy-last-frame"].counts.sum() == 0

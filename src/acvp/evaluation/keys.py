@@ -1,7 +1,7 @@
 """Whether keys work inside a prediction, measured with pairs of opposite actions.
 
 A model looks ahead under the recorded actions. After some steps, two opposite actions are each held for a few steps
-more: in the prediction, and in the game, from the same moment of the recorded episode. Keys work if each predicted
+more: in the prediction, and in the game, from the same frame of the recorded episode. Keys work if each predicted
 future is nearer to its own true future than to the other one. A model that ignores the action never passes.
 
 Shapes: B windows, L held steps, h height, w width and C channels of the view.
@@ -17,15 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.bootstrap import Tally
+from acvp.bootstrap import Accumulator
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
 from acvp.data.views import View
+from acvp.data.windows import WindowReader, WindowStart
 from acvp.envs import Game
 from acvp.envs.actions import Pair, opposite_pairs, parse
 from acvp.errors import UserError
 from acvp.evaluation.futures import open_game
-from acvp.evaluation.windows import Place, TrueWindows, batches
+from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
 from acvp.models.pixels import as_pixels, to_pixels
@@ -41,7 +42,7 @@ class KeyTest:
     """Windows of a dataset, and the predicted steps after which keys are tried."""
 
     store: EpisodeStore
-    windows: Sequence[Place]
+    windows: Sequence[WindowStart]
     context: int
     """Real frames given."""
     steps: tuple[int, ...] = (1, 10, 30, 100)
@@ -67,13 +68,13 @@ def key_pairs(action_meanings: Sequence[str]) -> list[Pair]:
 @torch.inference_mode()
 def measure_keys(
     models: Sequence[LoadedModel], test: KeyTest, progress: Callable[[int, int], None] = lambda done, total: None
-) -> dict[str, Tally]:
+) -> dict[str, Accumulator]:
     """Return by model how often keys work, by episode and tried step.
 
     A window counts with the share of its pairs that pass. Pairs whose two true futures are equal are left out, and so
     are those of which one ends the episode.
     """
-    tallies = {model.name: Tally(len(test.store), len(test.steps)) for model in models}
+    working = {model.name: Accumulator(len(test.store), len(test.steps)) for model in models}
     done = 0
     with open_game(test.store) as game:
         for windows in batches(test.windows, test.batch_size):
@@ -82,27 +83,29 @@ def measure_keys(
             for model in models:
                 for number, held in enumerate(_held_futures(model, test, windows)):
                     values = [_share(test.pairs, futures.get((row, number)), held, row) for row in range(len(windows))]
-                    tallies[model.name].add(number, episodes, np.array(values))
+                    working[model.name].add(number, episodes, np.array(values))
             done += len(windows)
             progress(done, len(test.windows))
-    return tallies
+    return working
 
 
-def true_futures(game: Game, test: KeyTest, windows: Sequence[Place], view: View) -> dict[tuple[int, int], Futures]:
+def true_futures(
+    game: Game, test: KeyTest, windows: Sequence[WindowStart], view: View
+) -> dict[tuple[int, int], Futures]:
     """Return the true futures of every held action, by window of the batch and number of the tried step."""
     wanted: dict[int, dict[int, list[tuple[int, int]]]] = {}
     for row, window in enumerate(windows):
         for number, step in enumerate(test.steps):
-            moment = window.start + test.context - 1 + step
-            wanted.setdefault(window.episode, {}).setdefault(moment, []).append((row, number))
+            frame = window.frame + test.context - 1 + step
+            wanted.setdefault(window.episode, {}).setdefault(frame, []).append((row, number))
     found: dict[tuple[int, int], Futures] = {}
-    for episode, moments in wanted.items():
+    for episode, frames in wanted.items():
         recorded = test.store[episode]
         last = recorded.header.frames - 1
-        for t in replay(recorded, game, min(max(moments) + 1, last)):  # at its last frame an episode may be over
-            if t in moments:
+        for t in replay(recorded, game, min(max(frames) + 1, last)):  # at its last frame an episode may be over
+            if t in frames:
                 futures = _branches(game, test, view)
-                found |= dict.fromkeys(moments[t], futures)
+                found |= dict.fromkeys(frames[t], futures)
     return found
 
 
@@ -116,9 +119,9 @@ def _branches(game: Game, test: KeyTest, view: View) -> Futures:
     return futures
 
 
-def _held_futures(model: LoadedModel, test: KeyTest, windows: Sequence[Place]) -> Iterator[dict[int, Tensor]]:
+def _held_futures(model: LoadedModel, test: KeyTest, windows: Sequence[WindowStart]) -> Iterator[dict[int, Tensor]]:
     """Yield for each tried step the predictions (B, L, C, h, w) in pixel values of every held action."""
-    truth = TrueWindows(test.store, windows, model.view)
+    truth = WindowReader(test.store, windows, model.view)
     predictor, given = model.predictor, test.context
     frames = torch.from_numpy(truth.frames(0, given)).to(model.device)
     actions = torch.from_numpy(truth.actions(0, given - 1 + max(test.steps))).to(model.device)
