@@ -216,6 +216,7 @@ def given(folder: Path) -> dict[str, dict[str, Any]]:
         },
         "play.md": {"frames": frames[None, -acvp.load(folder / "runs" / "mine").context :]},
         "environments.md": {},
+        "extending.md": {"__name__": __name__},
         "metrics.md": {},
     }  # fmt: skip
 
@@ -258,6 +259,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
     ),
     "metrics.md": lambda names: names["brightness"](torch.ones(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)).tolist() == [1, 1],
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
+    "extending.md": lambda names: names["future"].shape == (5, 24, 24, 3),
     "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }
 """What must have come of the Python of a page."""

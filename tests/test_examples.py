@@ -59,6 +59,12 @@ def own_metric(folder: Path) -> None:
     assert (folder / "run" / "plots" / "brightness.png").exists()
 
 
+def own_predictor(folder: Path) -> None:
+    future = run("own_predictor", folder=folder, frames=600, preset="smoke")
+    assert future.shape == (5, 24, 24, 3)
+    assert future.any()
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "own_game": own_game,
     "dataset_to_torch": dataset_to_torch,
@@ -66,6 +72,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "imagined_ppo": imagined_ppo,
     "informed_exploration": informed_exploration,
     "own_metric": own_metric,
+    "own_predictor": own_predictor,
 }
 """Runs each example in a folder, and checks what it returns."""
 

@@ -16,7 +16,7 @@ LAYERS = [
     {"data"},
     {"models"},
     {"pixel"},
-    {"loaded"},
+    {"loaded", "testing"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},

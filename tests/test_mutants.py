@@ -45,7 +45,7 @@ def test_every_named_test_exists() -> None:
         assert name in functions(file), mutant.name
 
 
-def test_the_runner_tells_a_killed_mutant_from_one_that_is_alive() -> None:
+def test_the_runner_distinguishes_killed_and_live_mutants() -> None:
     flipped = HARMLESS._replace(original="integers(2**31)", mutated="integers(2**31) + 1")
     broken = HARMLESS._replace(original="import zlib\n", mutated="")
     # In a process of its own: it is forked, and this one has imported acvp.

@@ -82,7 +82,7 @@ def test_every_combination_makes_a_network(model: str, preset: str, view: str, s
     assert parameters(made.predictor) > 0
 
 
-def test_the_papers_recipe_is_the_papers() -> None:
+def test_the_papers_preset_is_the_papers() -> None:
     made = training(model="recurrent", preset="paper")
     assert parameters(made.predictor) == 90_740_547
     assert made.optimizer.name == "graves-rmsprop"
@@ -98,13 +98,13 @@ def test_gray_frames_have_one_phase_of_1_step_prediction(preset: str) -> None:
     assert len(training(model="feedforward", preset=preset, view="rgb").phases) == 3
 
 
-def test_the_authors_recipe_is_adam_with_double_bias_rate() -> None:
+def test_the_authors_preset_is_adam_with_double_bias_rate() -> None:
     made = training(preset="authors")
     assert (made.optimizer.name, made.optimizer.bias_rate) == ("adam", 2.0)
     assert [phase.decay for phase in made.phases] == [1.0] * 3
 
 
-def test_the_cpu_recipe_takes_half_an_hour_on_gray_frames() -> None:
+def test_the_cpu_preset_takes_half_an_hour_on_gray_frames() -> None:
     made = training(preset="cpu")
     assert made.view == "gray84"
     assert sum(phase.minutes for phase in made.phases) == 30
@@ -112,7 +112,7 @@ def test_the_cpu_recipe_takes_half_an_hour_on_gray_frames() -> None:
     assert sum(phase.minutes for phase in training(preset="cpu", minutes=6.0).phases) == pytest.approx(6)
 
 
-def test_the_pixel_recipe_has_the_motions_of_the_store_and_one_phase_of_real_frames() -> None:
+def test_the_pixel_preset_has_the_motions_of_the_store_and_one_phase_of_real_frames() -> None:
     made = training(model="pixel", preset="cpu")
     assert (made.predictor.motions, made.predictor.older_motions) == (((0, 0), (4, 0)), ((0, 1),))
     (phase,) = made.phases

@@ -40,7 +40,7 @@ RESULT_FIELDS = FIELDS | {
     "moments": "states",
 }
 """Keys of evaluation.json, counterfactual.json and analysis.json."""
-RUN_FIELDS = {"recipe": "training", "settings": "dqn"}
+RUN_FIELDS = {"position": "trainer", "recipe": "training", "settings": "dqn"}
 """Keys of a run's config.json and of its checkpoints' state.json; the keys mean other things elsewhere."""
 DQN_FIELDS = {
     "decisions_per_update": "steps_per_update",
@@ -53,6 +53,7 @@ FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 TENSORS = {
     "decisions": "steps",
     "end": "termination",
+    "moments": "optimizer",
     "normaliser": "normalizer",
     "possible": "palette_mask",
     "torso": "features",

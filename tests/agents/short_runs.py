@@ -53,7 +53,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     checkpoint = newest_good(folder / "checkpoints", print)
     assert checkpoint is not None
     state = json.loads(checkpoint.files[STATE_NAME])
-    del state["position"]["seconds"]
+    del state["trainer"]["seconds"]
     curve = json.loads((folder / "agent" / "learning-curve.json").read_text())
     return {
         "state": state,

@@ -64,7 +64,7 @@ def zero(data: bytes, part: str, first: int = 0) -> bytes:
 
 CORRUPTED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "target network": (TENSORS_NAME, lambda data: zero(data, "policy.q_net_target")),
-    "optimizer state": (TENSORS_NAME, lambda data: zero(data, "moments")),
+    "optimizer state": (TENSORS_NAME, lambda data: zero(data, "optimizer")),
     "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
     "stacks": (TENSORS_NAME, lambda data: zero(data, "stacks")),
     "rewards": (REPLAY_NAME, lambda data: zero(data, "rewards")),

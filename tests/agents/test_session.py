@@ -138,7 +138,7 @@ def test_evaluations_take_none_of_the_minutes(
     checkpoint = newest_good(tmp_path / "checkpoints", print)
     assert checkpoint is not None
     assert clock.now == 3000.0
-    assert json.loads(checkpoint.files[STATE_NAME])["position"]["seconds"] == 0.0
+    assert json.loads(checkpoint.files[STATE_NAME])["trainer"]["seconds"] == 0.0
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path, short: Callable[..., None]) -> None:

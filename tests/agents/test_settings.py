@@ -29,7 +29,7 @@ def test_the_cpu_preset_goes_by_the_clock() -> None:
 @pytest.mark.parametrize(
     ("games", "per_update", "rounds", "updates"), [(1, 4, 4, 1), (8, 4, 1, 2), (4, 4, 1, 1), (2, 8, 4, 1)]
 )
-def test_updates_keep_their_share_of_decisions(games: int, per_update: int, rounds: int, updates: int) -> None:
+def test_updates_keep_their_share_of_agent_steps(games: int, per_update: int, rounds: int, updates: int) -> None:
     settings = DqnConfig(games=games, steps_per_update=per_update)
     assert (settings.rounds_between_updates, settings.updates_of_a_round) == (rounds, updates)
     assert games * rounds / updates == per_update

@@ -38,7 +38,7 @@ def test_the_preprocessor_gives_the_gray_view_of_a_single_frame(name: str) -> No
 
 
 @pytest.mark.slow
-def test_observations_are_the_last_four_frames_of_each_play() -> None:
+def test_observations_are_the_last_four_frames_of_each_episode() -> None:
     """Against the games themselves, played with the same actions."""
     env = GameVecEnv([make_game(SMALL_TOY, max_steps=23) for _ in range(2)], seed=5)
     rng = np.random.default_rng(1)
@@ -67,7 +67,7 @@ def test_observations_are_the_last_four_frames_of_each_play() -> None:
     env.close()
 
 
-def test_every_game_and_every_play_begins_otherwise() -> None:
+def test_every_game_and_every_episode_starts_differently() -> None:
     env = GameVecEnv([make_game(SMALL_TOY, max_steps=1) for _ in range(3)], seed=1)
     firsts = [env.reset()[:, -1]]
     firsts += [step(env, np.zeros(3, np.int64))[0][:, -1] for _ in range(2)]  # of the next plays
@@ -152,7 +152,7 @@ def test_plays_follow_from_the_seed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "limit", "decisions"), [("space_invaders", 40, 60), ("seaquest", 1_000, 500)])
-def test_ales_vector_env_tells_the_same(name: str, limit: int, decisions: int) -> None:
+def test_ales_vector_env_gives_the_same(name: str, limit: int, decisions: int) -> None:
     """Frames may differ by one gray level where OpenCV's builds round a half differently; all else is equal."""
     rng = np.random.default_rng(0)
     with make_game(name, max_steps=limit) as game:

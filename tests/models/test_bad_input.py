@@ -92,7 +92,7 @@ def test_forward_refuses_windows_that_do_not_fit(name: str) -> None:
         predictor(frames, actions, predict=0)
 
 
-def test_a_spoilt_network_is_not_shown_as_black_frames() -> None:
+def test_a_network_with_nan_is_not_shown_as_black_frames() -> None:
     predictor = small_predictor("feedforward")
     with torch.no_grad():
         next(predictor.parameters()).fill_(float("nan"))

@@ -16,7 +16,7 @@ LAYER = st.tuples(st.integers(1, 6), st.tuples(st.integers(0, 2), st.integers(0,
 
 @settings(max_examples=80)
 @given(st.tuples(st.integers(1, 40), st.integers(1, 40)), st.lists(LAYER, min_size=1, max_size=3))
-def test_any_accepted_stack_gives_frames_of_its_own_size(
+def test_any_accepted_stack_gives_frames_of_the_same_size(
     size: tuple[int, int], layers: list[tuple[int, tuple[int, int], int]]
 ) -> None:
     kernels, pads, strides = (tuple(values) for values in zip(*layers, strict=True))

@@ -206,7 +206,7 @@ ACTING = (
         "agents/play.py",
         "self._stack.frames[list(self.running)]",
         "self._stack.frames[: len(self.running)]",
-        "control/test_predicted_observations.py::test_an_agent_sees_the_frames_of_one_episode_at_a_time",
+        "control/test_predicted_observations.py::test_perfect_predictions_when_episodes_begin_while_others_run",
     ),
     Mutant(
         "an episode that begins later resyncs with the frames of another",

@@ -193,8 +193,8 @@ LEARNING = (
     Mutant(
         "too few windows count as nothing learned",
         "training/validation.py",
-        "each.windows < FEWEST or each.difference[1] < 0",
-        "each.difference[1] < 0",
+        "item.windows < FEWEST or item.difference[1] < 0",
+        "item.difference[1] < 0",
         "training/test_comparison.py::test_a_run_has_learned_if_it_is_better_anywhere",
     ),
 )

@@ -33,7 +33,7 @@ def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
     assert np.array_equal(whole.frames, np.concatenate(halves))
 
 
-def test_without_an_emphasis_nothing_is_looked_up(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_priority_nothing_is_computed(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acvp.training.data.step_priorities", None)
     training = small_config()
     data = TrainingData(store, training)

@@ -32,7 +32,7 @@ def telling_config(model: str = "feedforward", scale: int = 1) -> TrainingConfig
     return replace(training, phases=(first, by_clock, by_patience), evaluate_every=2 * scale)
 
 
-def test_the_recipe_uses_all_three_ends(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
+def test_the_config_uses_all_three_limits(store: EpisodeStore, tmp_path: Path, trace: Trace) -> None:
     text = io.StringIO()
     assert run(store, telling_config(), tmp_path / "run", text).exit_code == 0
     assert [update[0] for update in trace.updates] == list(range(1, 7 + 5 + 6 + 1))

@@ -25,7 +25,7 @@ from acvp.agents.exploration import Resumable
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv
 from acvp.checkpoint import Checkpoint, CheckpointError, optimizer_tensors, restore_optimizer, to_bytes, to_tensors
-from acvp.compat import current_fields
+from acvp.compat import current_run
 from acvp.durable import read_file
 
 T = TypeVar("T")
@@ -57,12 +57,12 @@ def to_files(dqn: AcvpDqn, env: AgentVecEnv, state: TrainerState, agent: Path, *
     episodes = dqn.ep_info_buffer or ()
     state.finished = [{"r": float(episode["r"]), "l": int(episode["l"])} for episode in episodes]
     body = {
-        "position": asdict(state),
+        "trainer": asdict(state),
         "counters": {name: getattr(dqn, name) for name in COUNTERS},
         "episodes": [asdict(episode) for episode in env.episodes],
     }
     tensors = _prefixed("policy", dqn.policy.state_dict())
-    tensors |= _prefixed("moments", optimizer_tensors(dqn.policy.optimizer))
+    tensors |= _prefixed("optimizer", optimizer_tensors(dqn.policy.optimizer))
     arrays: dict[str, np.ndarray] = {}
     if isinstance(dqn.exploration, Resumable):
         arrays |= _prefixed("exploration", dqn.exploration.state())
@@ -90,16 +90,16 @@ def kept_agent(checkpoint: Checkpoint) -> dict[str, bytes]:
 def restore(checkpoint: Checkpoint, dqn: AcvpDqn, env: AgentVecEnv) -> TrainerState:
     """Restore a new DQN and its games from a checkpoint; parts that it does not hold start again."""
     try:
-        body = current_fields(json.loads(checkpoint.files[STATE_NAME]))
+        body = current_run(json.loads(checkpoint.files[STATE_NAME]))
         tensors = to_tensors(checkpoint.files[TENSORS_NAME], checkpoint.path / TENSORS_NAME)
         for name in COUNTERS:
             setattr(dqn, name, body["counters"][name])
         dqn.policy.load_state_dict(_part(tensors, "policy"))
-        restore_optimizer(dqn.policy.optimizer, _part(tensors, "moments"))
+        restore_optimizer(dqn.policy.optimizer, _part(tensors, "optimizer"))
         _restore_exploration(dqn, tensors)
         _restore_replay(dqn, checkpoint)
         _restore_games(dqn, env, tensors, [EpisodeState(**episode) for episode in body["episodes"]])
-        state = TrainerState(**body["position"])
+        state = TrainerState(**body["trainer"])
     except (KeyError, TypeError, ValueError, RuntimeError, RecursionError) as error:
         raise CheckpointError(f"{checkpoint.path}: not a checkpoint of this run ({str(error)[:200]})") from error
     dqn.ep_info_buffer = deque(state.finished, maxlen=dqn._stats_window_size)

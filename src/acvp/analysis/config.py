@@ -15,38 +15,38 @@ from acvp.options import require, require_seed, require_share
 
 
 class At(NamedTuple):
-    """A moment of a store."""
+    """A state of a recorded episode."""
 
     episode: int
     """Number of the episode."""
     frame: int
-    """The last frame that is given."""
+    """The last context frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyzeConfig:
-    """Show what a run has learned: which actions are alike, what it takes for controlled, every action's future."""
+    """Show what a predictor has learned: similar actions, controlled objects, and the future of every action."""
 
     predictor: Annotated[Path, arg(metavar="PREDICTOR", aliases=("--run",))]
     """Folder of a run or of a predictor."""
     data: Path
-    """Store to look at: the one trained on (its held-out episodes are used) or another one (all of it)."""
+    """Dataset to analyze on: the one trained on (its held-out episodes are used) or another one (all of it)."""
     trained_on: Path | None = None
-    """Store the run was trained on, where --data is another one: refuses plays that are in both."""
+    """Dataset the run was trained on, if --data is another one: episodes in both are refused."""
     out: Path | None = None
     """Folder for analysis.json and plots/; None: the run's own."""
     states: int = 100
-    """Moments over which halves are measured and contingency maps averaged."""
+    """States over which the factor split is measured and contingency maps are averaged."""
     variance_share: float = 0.7
     """The high-variance factors are the fewest that hold this share of the variance over actions."""
     examples: int = 2
-    """Moments to picture: those where most is to be seen, one from each part of the test episodes."""
+    """States to draw: those where the action matters most, one from each part of the test episodes."""
     at: tuple[str, ...] = ()
-    """Moments to picture instead, each EPISODE:FRAME of the store, such as 3:500, FRAME being the last one given."""
+    """States to draw instead, each EPISODE:FRAME of the dataset, such as 3:500; FRAME is the last context frame."""
     steps: int = 3
-    """Decisions for which each action is held in the pictures of every action's future."""
+    """Agent steps for which each action is held in the pictures of its future."""
     seed: int = 0
-    """Moments, random factors and relabeled actions follow from it."""
+    """Random seed of states, random factors and permuted actions."""
     import_module: Annotated[str | None, arg(name="import")] = None
     """Module to import first, where the game comes from one: do so only if you trust it."""
     device: Device = "auto"
@@ -57,14 +57,14 @@ class AnalyzeConfig:
         require(1, steps=self.steps, examples=self.examples)
         require_seed(self.seed)
         require_share(variance_share=self.variance_share)
-        self.moments()
+        self.named_states()
 
-    def moments(self) -> list[At]:
-        """Return the moments that --at names."""
-        return [_moment(text) for text in self.at]
+    def named_states(self) -> list[At]:
+        """Return the states that --at names."""
+        return [_parse_state(text) for text in self.at]
 
 
-def _moment(text: str) -> At:
+def _parse_state(text: str) -> At:
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match:
         raise UserError(f"--at {text}: write EPISODE:FRAME, such as 3:500")

@@ -197,7 +197,7 @@ class Study:
 def open_study(model: LoadedModel, store: EpisodeStore, config: AnalyzeConfig, progress: Progress) -> Study:
     """Choose the samples of a study, each with as many frames to come as pictures show, and replay their episodes."""
     window = Window(model.predictor.context, config.steps)
-    named = [start_of(store, at, window) for at in config.moments()]
+    named = [start_of(store, at, window) for at in config.named_states()]
     starts = choose_starts(store, window, config.states, seed=config.seed, option="steps")
     samples = read_samples(store, starts, model.view, window.context)
     emulated: Emulated | str

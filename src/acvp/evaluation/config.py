@@ -25,13 +25,13 @@ class EvaluateConfig:
     data: Path
     """Store to test on: the one trained on (its held-out episodes are used) or another one (all of it)."""
     trained_on: Path | None = None
-    """Store the runs were trained on, where --data is another one: refuses plays that are in both."""
+    """Store the runs were trained on, where --data is another one: episodes in both are refused."""
     out: Path | None = None
     """Folder for evaluation.json, plots/, videos/ and strips/; None: the run's own, `evaluation` for several runs."""
     horizon: int = 100
-    """Steps ahead (decisions)."""
+    """Agent steps to predict ahead."""
     windows: int = 500
-    """Places to look ahead from, spread over the test episodes."""
+    """Windows to predict, spread over the test episodes."""
     shuffled_windows: int = 100
     """How many of them are also predicted under another window's actions, for the action sensitivity; 0: none."""
     reward_steps: int | None = None
@@ -40,7 +40,7 @@ class EvaluateConfig:
     batch_size: int = 32
     """Windows predicted at once; the results do not depend on it but for rounding."""
     videos: int = 1
-    """Windows to film."""
+    """Windows to show as videos."""
     video_steps: int | None = None
     """Steps of a video; None: as --horizon."""
     video_formats: tuple[VideoFormat, ...] = ("mp4", "gif")
@@ -87,13 +87,13 @@ class CounterfactualConfig:
     data: Path
     """Store whose plays lead to the states: made by acvp collect, for its seeds and game are needed."""
     trained_on: Path | None = None
-    """Store the runs were trained on, where --data is another one: refuses plays that are in both."""
+    """Store the runs were trained on, where --data is another one: episodes in both are refused."""
     out: Path | None = None
     """Folder for counterfactual.json and plots/; None: the run's own, `evaluation` for several runs."""
     states: int = 200
     """Saved states to look ahead from."""
     steps: int = 1
-    """Decisions of a future; without --sequences each action is held for all of them."""
+    """Agent steps of a future; without --sequences each action is held for all of them."""
     sequences: int | None = None
     """Futures sampled at each state, of --steps random actions each; None: one future for each action."""
     seed: int = 0

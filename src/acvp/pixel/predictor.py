@@ -181,7 +181,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         features, outcome = self._features(self._mixed(state), vectors)
         classes = self._choose(features, state.classes)
         frame = self._frame(classes)
-        return frame, self._next(state, frame, classes, outcome)
+        return frame, self._next(state, frame.clone(), classes, outcome)  # a caller may change the frame
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""

@@ -12,7 +12,7 @@ from acvp.errors import UserError
 from acvp.options import AT_ONCE, require, require_seed
 
 SLOWEST, FASTEST = 1.0, 60.0
-"""Decisions a second that a player may ask for."""
+"""Agent steps per second that a player may set."""
 HOTTEST = 10.0
 """The highest temperature that is taken, far beyond what is of use."""
 
@@ -32,7 +32,7 @@ class PlayConfig:
     """Draw colors by their probabilities, for games with chance (pixel-exact predictors): 1 as likely as predicted, 0
     always the likeliest."""
     fps: float = 15.0
-    """Decisions a second; 15 is real time for Atari. The page can change it."""
+    """Agent steps per second; 15 is real time for Atari. The page can change it."""
     port: int = 8710
     """Where the page is served on this machine; where it is taken, the next free one."""
     browser: bool = True
@@ -40,7 +40,7 @@ class PlayConfig:
     sessions: int = 4
     """Pages that may play at once."""
     rewind_mb: int = 128
-    """Memory of a page for rewinding: the last 15 decisions, then every fifth, as many as fit (MB)."""
+    """Memory of a page for rewinding: the last 15 agent steps, then every fifth, as many as fit (MB)."""
     seed: int = 0
     """Of the first game; every reset counts one up."""
     import_module: Annotated[str | None, arg(name="import")] = None
@@ -50,7 +50,7 @@ class PlayConfig:
         if not 0 <= self.temperature <= HOTTEST:
             raise UserError(f"--temperature {self.temperature:g}: 0 (always the likeliest) to {HOTTEST:g} are possible")
         if not SLOWEST <= self.fps <= FASTEST:
-            raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} decisions a second are possible")
+            raise UserError(f"--fps {self.fps:g}: {SLOWEST:g} to {FASTEST:g} agent steps per second are possible")
         require(1, 65535, port=self.port)
         require(1, AT_ONCE, sessions=self.sessions)
         require(1, rewind_mb=self.rewind_mb)

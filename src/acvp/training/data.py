@@ -1,4 +1,4 @@
-"""The data of a training run: a split store, batches by step, held-out windows, and their way to the device.
+"""The data of a training run: the split dataset, batches by step, held-out windows, and batches on the device.
 
 Shapes: B windows, L frames of a window, C channels, H height, W width.
 """
@@ -22,9 +22,9 @@ from acvp.models import DatasetSplit, Normalizer, TrainingBatch
 from acvp.training.config import Phase, TrainingConfig
 
 HELD_OUT_CONTEXT = 11
-"""Real frames of a held-out window: the recurrent network's, so that every predictor is judged on the same windows."""
+"""Real frames of a held-out window: the recurrent network's, so that all predictors are compared on the same ones."""
 HELD_OUT_STEP = 2**31
-"""The draw of the held-out windows is that of a step which no training reaches."""
+"""Held-out windows are drawn as those of a step that training never reaches."""
 
 
 def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> Tensor:
@@ -53,12 +53,12 @@ class TrainingData:
     def __init__(self, store: EpisodeStore, training: TrainingConfig) -> None:
         self.store, self.config = store, training
         if not len(store):
-            raise UserError(f"{store.path}: the store has no episodes; record some with acvp collect")
+            raise UserError(f"{store.path}: the dataset has no episodes; record some with acvp collect")
         train, self.held_out_episodes = split_positions(store, test_fraction=training.test_fraction, seed=training.seed)
         self.train, self.test = store.subset(train), store.subset(self.held_out_episodes)
         refuse_leaks(self.train, self.test)
         self.view = get_view(training.view)
-        self._rarity: list[NDArray[np.float64]] | None = None
+        self._priorities: list[NDArray[np.float64]] | None = None
         self._stored_as_seen = not self.view.gray and self.view.size is None
 
     def mean(self) -> Tensor:
@@ -74,26 +74,26 @@ class TrainingData:
         window = Window(phase.context, phase.predict)
         return Windows(self.train, window, None if self._stored_as_seen else self.view)
 
-    def look_for_rare(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Look up how rare each step of the training part is, unless that is known."""
-        if self._rarity is None:
-            self._rarity = step_priorities(self.train, progress)
+    def compute_priorities(self, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Compute the sampling priority of each step of the training part, once; `progress` may raise to stop it."""
+        if self._priorities is None:
+            self._priorities = step_priorities(self.train, progress)
 
     def priorities(self, windows: Windows, phase: Phase) -> tuple[Priority, ...]:
         """Return which of a phase's windows are drawn more often than others."""
-        found: tuple[Priority, ...] = ()
+        priorities: tuple[Priority, ...] = ()
         if phase.rare_share:
-            self.look_for_rare()
-            assert self._rarity is not None
-            found += windows.priority(phase.rare_share, window_priorities(windows, self._rarity))
+            self.compute_priorities()
+            assert self._priorities is not None
+            priorities += windows.priority(phase.rare_share, window_priorities(windows, self._priorities))
         if phase.event_share:
-            found += windows.priority(phase.event_share, windows.event_weights())
-        return found
+            priorities += windows.priority(phase.event_share, windows.event_weights())
+        return priorities
 
     def batches(
         self, phase: Phase, first_step: int, *, rank: int, world_size: int, threads: int
     ) -> Generator[WindowBatch]:
-        """Yield this process's share of the batches of steps first_step, first_step + 1, … for ever."""
+        """Yield this process's share of the batches of steps first_step, first_step + 1, … without end."""
         size = phase.batch_size // world_size
         windows, seed = self.windows(phase), self.config.seed
         batches = stream(

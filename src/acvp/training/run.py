@@ -150,20 +150,20 @@ def _announce(trainer: Trainer) -> None:
         if left_out:
             frames = phase.context + phase.predict
             display.print(f"phase {number}: {left_out} episodes are left out, shorter than its {frames} frames")
-    _look_up(trainer)
+    _prepare(trainer)
     display.print(check_disk(trainer))
     for line in _estimated(trainer):
         display.print(line)
 
 
-def _look_up(trainer: Trainer) -> None:
-    """Look up in the store what training needs to know of it, which takes a while for a large one."""
-    data, position = trainer.data, trainer.state
-    if not position.step:
+def _prepare(trainer: Trainer) -> None:
+    """Scan the dataset for what the predictor and sampling need, which takes a while if it is large."""
+    data, state = trainer.data, trainer.state
+    if not state.step:
         trainer.predictor.calibrate(data.as_split(), trainer.display.print, trainer.check_stop)
-    if any(phase.rare_share for phase in trainer.config.phases[position.phase :]):
-        trainer.display.print(f"looking for what is rare in {data.train.frames:,} frames")
-        data.look_for_rare(trainer.check_stop)
+    if any(phase.rare_share for phase in trainer.config.phases[state.phase :]):
+        trainer.display.print(f"computing sampling priorities of {data.train.frames:,} frames")
+        data.compute_priorities(trainer.check_stop)
 
 
 def _estimated(trainer: Trainer) -> list[str]:

@@ -95,7 +95,7 @@ def to_files(
 ) -> dict[str, bytes]:
     """Return the files of a checkpoint; `optimizer` is None between two phases."""
     steps = list(map(asdict, unlogged))
-    body = {"position": state.to_dict(), "training": training, "store": digest, "unlogged": steps}
+    body = {"trainer": state.to_dict(), "training": training, "store": digest, "unlogged": steps}
     files = {name: data for name, data in predictor_files(predictor).items() if name in REQUIRED}
     tensors = {} if optimizer is None else optimizer_tensors(optimizer)
     return files | {OPTIMIZER_NAME: to_bytes(tensors), STATE_NAME: json.dumps(body, indent=1).encode()}
@@ -119,7 +119,7 @@ def from_checkpoint(checkpoint: Checkpoint) -> Restored:
     """Return what a checkpoint holds, or CheckpointError with the item that is missing."""
     try:
         body = current_run(json.loads(checkpoint.files[STATE_NAME]))
-        values = dict(body["position"])
+        values = dict(body["trainer"])
         for name in ("best", "phase_best"):
             values[name] = inf if values[name] is None else float(values[name])
         missing = [item.name for item in fields(TrainerState) if item.name not in values]

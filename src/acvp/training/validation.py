@@ -78,7 +78,7 @@ class HeldOutReport:
 
 
 class HeldOut:
-    """Held-out windows that a predictor is measured on again and again."""
+    """Held-out windows on which a predictor is measured during training."""
 
     def __init__(self, batch: WindowBatch, horizons: tuple[int, ...]) -> None:
         self.horizons = horizons
@@ -109,10 +109,11 @@ class HeldOut:
         measured = []
         for frame, last, truth in self._rollout(predictor):
             if predictor.names_colors:
-                apart = [predictor.wrong_pixels(each, truth).flatten(1) for each in (frame, last)]
+                differences = [predictor.wrong_pixels(shown, truth).flatten(1) for shown in (frame, last)]
             else:
-                apart = [(each.float() - truth).square().flatten(1) for each in (frame, last)]
-            measured.append(torch.stack([each.double().sum(1) for each in apart], 1).numpy(force=True))  # (B, 2)
+                differences = [(shown.float() - truth).square().flatten(1) for shown in (frame, last)]
+            sums = torch.stack([values.double().sum(1) for values in differences], 1)  # (B, 2)
+            measured.append(sums.numpy(force=True))
         return {h: measured[h - 1] for h in self.horizons}
 
     def _rollout(self, predictor: Predictor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -165,7 +166,7 @@ def _strip(predictor: Predictor, pairs: list[tuple[Tensor, Tensor]]) -> NDArray[
 
 
 WINDOWS = 64
-"""Held-out windows, evenly spread over the test episodes, or all where there are fewer."""
+"""Held-out windows, evenly spread over the test episodes, or all if there are fewer."""
 FEWEST = 8
 """Windows below which a percentile bootstrap's band is too narrow to conclude anything from it."""
 RESAMPLES = 1000
@@ -210,27 +211,27 @@ class Conclusions:
     @property
     def learned(self) -> bool:
         """Whether the predictor is better at any of the horizons, or that cannot be concluded."""
-        return any(each.windows < FEWEST or each.difference[1] < 0 for each in self.comparisons)
+        return any(item.windows < FEWEST or item.difference[1] < 0 for item in self.comparisons)
 
     @property
     def sentence(self) -> str:
         """The conclusions without their numbers."""
-        return ", ".join(f"{each.steps}-step {each.conclusion}" for each in self.comparisons)
+        return ", ".join(f"{item.steps}-step {item.conclusion}" for item in self.comparisons)
 
     def lines(self) -> list[str]:
         """Return a line per horizon."""
         return [
-            f"{each.steps}-step: {each.conclusion} ({self.unit} {each.error:,.3f} against {each.copy_last:,.3f}, "
-            f"difference {each.difference[0]:+,.3f} to {each.difference[1]:+,.3f}: 95 % band, {each.windows} held-out "
+            f"{item.steps}-step: {item.conclusion} ({self.unit} {item.error:,.3f} against {item.copy_last:,.3f}, "
+            f"difference {item.difference[0]:+,.3f} to {item.difference[1]:+,.3f}: 95 % band, {item.windows} held-out "
             f"windows of {self.episodes} episode{'s' * (self.episodes > 1)})"
-            for each in self.comparisons
+            for item in self.comparisons
         ]
 
 
 def compare_with_copying(
     predictor: Predictor, data: TrainingData, progress: Callable[..., None] = lambda: None
 ) -> Conclusions:
-    """Return how a predictor does beside copying the last frame; draws nothing that training draws."""
+    """Compare a predictor with copying the last frame, without any random number of training."""
     windows, horizons = data.test_windows()
     chosen = np.unique(np.linspace(0, len(windows) - 1, WINDOWS).astype(np.int64))
     parts = []
