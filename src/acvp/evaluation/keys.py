@@ -93,20 +93,20 @@ def true_futures(
     game: Game, test: KeyTest, windows: Sequence[WindowStart], view: View
 ) -> dict[tuple[int, int], Futures]:
     """Return the true futures of every held action, by window of the batch and number of the tried step."""
-    wanted: dict[int, dict[int, list[tuple[int, int]]]] = {}
+    to_try: dict[int, dict[int, list[tuple[int, int]]]] = {}
     for row, window in enumerate(windows):
         for number, step in enumerate(test.steps):
             frame = window.frame + test.context - 1 + step
-            wanted.setdefault(window.episode, {}).setdefault(frame, []).append((row, number))
-    found: dict[tuple[int, int], Futures] = {}
-    for episode, frames in wanted.items():
+            to_try.setdefault(window.episode, {}).setdefault(frame, []).append((row, number))
+    by_window: dict[tuple[int, int], Futures] = {}
+    for episode, frames in to_try.items():
         recorded = test.store[episode]
         last = recorded.header.frames - 1
         for t in replay(recorded, game, min(max(frames) + 1, last)):  # at its last frame an episode may be over
             if t in frames:
                 futures = _branches(game, test, view)
-                found |= dict.fromkeys(frames[t], futures)
-    return found
+                by_window |= dict.fromkeys(frames[t], futures)
+    return by_window
 
 
 def _branches(game: Game, test: KeyTest, view: View) -> Futures:
