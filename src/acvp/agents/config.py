@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, Suppress, arg
 
 from acvp.errors import UserError
 from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_probability, require_seed
@@ -54,6 +55,14 @@ class AgentTrainConfig:
     of learning is still of the real game; the finished agent is the last one."""
     data: Path | None = None
     """Recorded frames that imagined plays begin with."""
+    config: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Run folder, or its config.json, whose config is used instead of the preset's; options given beside it change
+    it."""
+    help_all: bool = False
+    """Print every field of the DQN config as an option with its value, and exit. Such an option, --lr 1e-4 or
+    --network.hidden 512, changes one field."""
+    knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
+    """Fields of the DQN config to change: name, such as network.hidden, and value in words."""
     seed: int = 1
     """Weights, plays and exploration follow from it."""
     games: int | None = None

@@ -125,10 +125,21 @@ def smoke() -> DqnConfig:
 PRESETS: dict[str, Callable[[], DqnConfig]] = {"paper": paper, "cpu": cpu, "smoke": smoke}
 
 
-def make_dqn_config(config: AgentTrainConfig) -> DqnConfig:
-    """Return the settings that a command line asks for."""
+def config_from_dict(values: dict[str, Any]) -> DqnConfig:
+    """Return the config that a run's config.json holds."""
+    try:
+        sizes: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values["network"].items()
+        }
+        return DqnConfig(**values | {"network": NetworkConfig(**sizes)})
+    except (KeyError, TypeError) as error:
+        raise UserError(f"config.json holds no DQN config of acvp ({error}); choose another --config") from error
+
+
+def make_dqn_config(config: AgentTrainConfig, base: DqnConfig | None = None) -> DqnConfig:
+    """Return the config that a command line asks for: the preset's, or `base`, with what the options change."""
     chosen = {name: getattr(config, name) for name in ("exploration", "games", "replay")}
     changes = {name: value for name, value in chosen.items() if value is not None}
     if config.minutes is not None or config.steps is not None:
         changes |= {"minutes": config.minutes, "steps": config.steps}
-    return replace(PRESETS[config.preset](), **changes)
+    return replace(base or PRESETS[config.preset](), **changes)

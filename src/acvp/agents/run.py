@@ -58,6 +58,7 @@ def train_agent(
     make_exploration: MakeExploration | None = None,
     make_games: MakeGames | None = None,
     weights: str | None = None,
+    dqn_config: DqnConfig | None = None,
 ) -> Result:
     """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
 
@@ -65,7 +66,7 @@ def train_agent(
     makes imagined games to learn in. `weights` identify the predictor of either: a run resumes with the same ones only.
     """
     keep_freed_memory()
-    settings = make_dqn_config(config)
+    settings = dqn_config or make_dqn_config(config)
     console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:
         run = RunFolder(config.run or default_path(env.env_id, "dqn", config.seed))

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.analysis.actions import ordered
 from acvp.analysis.figures import Row, action_heads, grid
 from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
+from acvp.envs.actions import ordered
 from acvp.errors import UserError
 from acvp.evaluation.futures import BranchedState, branched_states, every_action
 from acvp.loaded import LoadedModel

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.analysis.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.analysis.factors import Factors, factor_tables
 from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
+from acvp.envs.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.runs import numbers
 from acvp.seeding import generator
 

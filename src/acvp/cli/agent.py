@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from acvp.agents.config import (
     AgentCompareConfig,
@@ -11,22 +12,52 @@ from acvp.agents.config import (
     AgentTrainConfig,
     require_stable_baselines3,
 )
-from acvp.cli.verb import Verb
+from acvp.cli.knobs import describe_knobs, run_config, turn
+from acvp.cli.verb import Verb, value_of
 from acvp.console import counting, err, out, stages
 from acvp.durable import new_folder
+from acvp.errors import UserError
 from acvp.exits import EXIT_OK
+
+FIXED = {"name": "--preset", "exploration": "--exploration"}
+"""Fields of the DQN config that no knob can set → where they come from."""
+OF_A_FILE = ("env_id", "seed", "max_steps", "emulator", "predictor", "delta", "look_ahead")
+"""Options that a run's config.json holds."""
+
+
+def options_of_file(arguments: list[str]) -> list[str]:
+    """Return the options of the run that --config names."""
+    path = value_of("--config", arguments)
+    if path is None:
+        return []
+    stored = run_config(Path(path))
+    if not isinstance(stored.get("dqn"), dict):
+        raise UserError(f"--config {path}: not the run of an agent; name a folder that acvp agent train has written")
+    imagined, data = stored.get("imagined") or (None, None)
+    values = {name: stored.get(name) for name in OF_A_FILE} | {"imagined": imagined, "data": data}
+    values |= {"preset": stored["dqn"].get("name"), "exploration": stored["dqn"].get("exploration")}
+    given = {name: value for name, value in values.items() if value is not None}
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def run_train(config: AgentTrainConfig) -> int:
     """Train a DQN until its budget of steps or minutes is used up."""
     require_stable_baselines3()
     import acvp
+    from acvp.agents.presets import config_from_dict, make_dqn_config
     from acvp.agents.run import train_agent
     from acvp.control.learning import imagined_games, informed_strategy, weights_asked
 
+    base = None if config.config is None else config_from_dict(run_config(config.config).get("dqn", {}))
+    dqn = turn(make_dqn_config(config, base), config.knobs, FIXED, VERBS["agent train"].known)
+    if config.help_all:
+        out.print(f"fields of the DQN config (preset {config.preset}), as options:")
+        for line in describe_knobs(dqn, tuple(FIXED)):
+            out.print(line)
+        return EXIT_OK
     load = cache(acvp.load)
     make_exploration, make_games = informed_strategy(config, load), imagined_games(config, load)
-    return train_agent(config, err, make_exploration, make_games, weights_asked(config, load)).exit_code
+    return train_agent(config, err, make_exploration, make_games, weights_asked(config, load), dqn).exit_code
 
 
 def run_evaluate(config: AgentEvaluateConfig) -> int:
@@ -67,7 +98,10 @@ def run_import(config: AgentImportConfig) -> int:
 
 VERBS = {
     "agent train": Verb(
-        options=AgentTrainConfig, run=run_train, example="acvp agent train --env-id freeway --run runs/agent"
+        options=AgentTrainConfig,
+        run=run_train,
+        example="acvp agent train --env-id freeway --lr 1e-4 --network.hidden 512 --run runs/agent",
+        first=options_of_file,
     ),
     "agent evaluate": Verb(
         options=AgentEvaluateConfig, run=run_evaluate, example="acvp agent evaluate --agent freeway"

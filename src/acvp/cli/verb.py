@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,17 @@ class Verb:
     """Runs the verb with its options and returns the exit code."""
     example: str
     """Command line shown at the end of the description."""
+    first: Callable[[list[str]], list[str]] | None = None
+    """Of a verb with a config tree: returns the options that --config gives, which the command line can change."""
 
     def parse(self, name: str, arguments: Sequence[str]) -> Any:
-        """Return the options that a command line gives; an unknown option is an error that names the nearest one."""
+        """Return the options that a command line gives; an unknown option is an error that names the nearest one.
+
+        Of a verb with a config tree, unknown options are fields of the tree and become the option `knobs`.
+        """
+        knobs: dict[str, tuple[str, ...]] = {}
+        if self.first is not None:
+            arguments, knobs = split_knobs([*self.first(list(arguments)), *arguments], self.known)
         options, unknown = tyro.cli(
             self.options,
             prog=f"acvp {name}",
@@ -38,7 +46,13 @@ class Verb:
         )
         if unknown:
             raise UserError(self._unknown(name, unknown[0]))
-        return options
+        return replace(options, knobs=knobs) if knobs else options
+
+    @property
+    def known(self) -> set[str]:
+        """All options, also in their negative form."""
+        names = [option_name(field) for field in self.options.__dataclass_fields__ if field != "knobs"]
+        return {"--help", *names, *(f"--no-{name[2:]}" for name in names)}
 
     def _unknown(self, name: str, word: str) -> str:
         if not word.startswith("--"):
@@ -47,9 +61,35 @@ class Verb:
         return f"{word}: no such option of acvp {name}{nearest(word, known)}; see acvp {name} --help"
 
 
+def split_knobs(arguments: Sequence[str], known: set[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return the arguments of known options, and the others with their values."""
+    rest: list[str] = []
+    knobs: dict[str, tuple[str, ...]] = {}
+    name: str | None = None
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        if word.startswith("--") and option not in known:
+            name = option[2:].replace("-", "_")
+            knobs[name] = (value,) if equals else ()
+        elif word.startswith("--") or name is None:
+            name = None
+            rest.append(word)
+        else:
+            knobs[name] = (*knobs[name], word)
+    return rest, knobs
+
+
 def option_name(field: str) -> str:
     """Return the option of a field."""
     return f"--{field.removesuffix('_module').replace('_', '-')}"
+
+
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Return the value of an option on a command line; None where it is not given."""
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == option or word.startswith(f"{option}="):
+            return word.partition("=")[2] or after
+    return None
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

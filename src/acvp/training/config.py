@@ -7,10 +7,13 @@ the command line stays quick.
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import cos, isclose, pi
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from tyro.conf import Suppress, arg
 
 from acvp.errors import UserError
 from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_seed, require_share
@@ -31,14 +34,23 @@ class TrainConfig:
 
     data: Path
     """Folder of the store (acvp collect makes one)."""
-    model: ModelName = "feedforward"
-    """Which predictor: the pixel-exact one, the paper's two networks, or one of its two learned baselines."""
+    model: Annotated[str, arg(metavar="NAME")] = "feedforward"
+    """Kind of predictor: pixel (classifies every pixel's color), feedforward or recurrent (the paper's networks),
+    no-action or mlp (its baselines), or MODULE:CLASS for one of your own, with --import MODULE."""
     preset: PresetName = "cpu"
     """paper: §4 and appendix A; authors: their code's Adam; cpu: half an hour on two cores; smoke: seconds."""
     run: Path | None = None
     """Folder of the run; None: runs/{game}__{model}__{seed}__{time}."""
     view: ViewName = "auto"
     """Frames in color as recorded, or gray 84×84; auto: gray84 with cpu for the paper's networks of Atari."""
+    config: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """Run folder, or its config.json, whose config is used instead of the preset's: model, view, seed, test fraction,
+    network sizes, phases, optimizer. Options given beside it change it. What comes from the dataset is found again."""
+    help_all: bool = False
+    """Print every field of the training config as an option with its value, for --data, --model and --preset; then
+    exit. Such an option, --phases.0.lr 3e-4 or --predictor.channels 64 96 128, changes one field."""
+    knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
+    """Fields of the training config to change: name, such as phases.0.lr, and value in words."""
     seed: int = 1
     """Weights, split and order of the data follow from it."""
     resume: Literal["auto", "never"] = "auto"
@@ -66,6 +78,10 @@ class TrainConfig:
     """Wall-clock minutes between checkpoints; 0: one after every step."""
     keep: int = 2
     """Newest checkpoints kept, besides the best one."""
+    import_module: Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")] = (
+        None
+    )
+    """Module to import first, for a predictor or a game of your own; do so only if you trust it."""
 
     def __post_init__(self) -> None:
         require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
@@ -78,11 +94,14 @@ class TrainConfig:
     def command(self, run: Path, minutes: float) -> str:
         """Return the command line that continues a run with these options until it has had so many minutes."""
         words = ["acvp", "train", "--run", str(run), "--minutes", f"{minutes:g}"]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in ("run", "minutes", "resume") or value == field.default:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in ("run", "minutes", "resume", "knobs") or value == option.default:
                 continue
-            words += [f"--{field.name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            name = "import" if option.name == "import_module" else option.name.replace("_", "-")
+            words += [f"--{name}", *([] if value is True else [str(value)])]
+        for name, values in self.knobs.items():
+            words += [f"--{name.replace('_', '-')}", *values]
         return shlex.join(words)
 
 
