@@ -70,7 +70,9 @@ def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
         "what": f"the packaged predictor of {game} on episodes of {policy}, ε = {epsilon}",
         "windows": config.windows,
         "keys": keys(game, folder / "data", config),
-        "curves": {name: curves["metrics"][name] for name in METRICS if name in curves["metrics"]},
+        "curves": {
+            model: {name: curve[name] for name in METRICS if name in curve} for model, curve in curves["curves"].items()
+        },
         "rewards": curves.get("outcomes"),
     }
     command = f"python -m benchmarks.dreams --games {game} --drivers {driver} --windows {config.windows}"
@@ -88,11 +90,11 @@ def keys(game: str, data: Path, config: DreamsConfig) -> dict[str, Any]:
     with stages() as stage:
         works = measure_keys([model, *baselines(model)], test, stage("keys"))
     bootstrap = Bootstrap(len(store), seed=config.seed)
-    found = {name: bootstrap.curve(accumulator) for name, accumulator in works.items()}
+    curves = {name: bootstrap.curve(accumulator) for name, accumulator in works.items()}
     judged = works[model.name].counts.sum(0).astype(int).tolist()
     shares = {
         name: {part: numbers(np.asarray(getattr(curve, part))) for part in ("mean", "low", "high")}
-        for name, curve in found.items()
+        for name, curve in curves.items()
     }
     return {"steps": list(config.steps), "held": HELD, "windows_judged": judged, "works": shares}
 
