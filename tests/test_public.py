@@ -23,6 +23,7 @@ PUBLIC = {
     "Predictor",
     "UserError",
     "__version__",
+    "check_predictor",
     "collect",
     "evaluate",
     "load",

@@ -8,6 +8,7 @@ These names are the public interface; everything else may change between version
 - `make_game`: a game by its id
 - `ImaginedEnv`: a predictor as a Gymnasium env
 - `InformedExploration`: exploration by predicted frames for DQN agents
+- `check_predictor`: checks that your own predictor keeps the interface
 - `UserError`: the base of all errors that a user can fix
 
 They are imported when first used: `import acvp` alone imports neither NumPy nor torch.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from acvp.models import Predictor as Predictor
     from acvp.models.load import load as load
     from acvp.models.rollout import rollout as rollout
+    from acvp.testing import check_predictor as check_predictor
 
 __version__ = "0.2.0"
 
@@ -39,6 +41,7 @@ _HOMES = {
     "InformedExploration": "acvp.control.informed",
     "Predictor": "acvp.models",
     "UserError": "acvp.errors",
+    "check_predictor": "acvp.testing",
     "collect": "acvp.api",
     "evaluate": "acvp.api",
     "load": "acvp.models.load",
@@ -55,6 +58,7 @@ __all__ = [
     "Predictor",
     "UserError",
     "__version__",
+    "check_predictor",
     "collect",
     "evaluate",
     "load",
