@@ -37,7 +37,7 @@ class DreamsConfig:
     games: tuple[str, ...] = ("freeway", "space_invaders", "seaquest", "qbert", "ms_pacman")
     """Names of packaged predictors."""
     drivers: tuple[str, ...] = ("agent", "sticky-random")
-    """Who plays: agent (the packaged one) or a policy of acvp collect."""
+    """What chooses the actions: agent (the packaged one) or a policy of acvp collect."""
     frames: int = 20_000
     """Frames recorded per driver."""
     windows: int = 100
