@@ -1,4 +1,4 @@
-# make demo | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd
+# make demo | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
 
-.PHONY: pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd clean
+.PHONY: pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
 
 # About 13 minutes on two cores after the installation; if interrupted, run it again to resume.
 demo: install
@@ -90,6 +90,10 @@ bench-play: install
 # An hour of four pages at once, and a bad one beside a good one.
 bench-crowd: install
 	$(BIN)/python -m benchmarks.play_crowd
+
+# Do predictions hold while an agent plays? About two hours on one core; see benchmarks/dreams.py for a short one.
+bench-dreams: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.dreams
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

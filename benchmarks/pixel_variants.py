@@ -15,6 +15,7 @@ from torch.nn import functional
 from acvp.models.encoder_decoder import linear
 from acvp.models.heads import Outcome
 from acvp.pixel import PixelConfig, PixelPredictor
+from acvp.pixel.decode import to_cells
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.predictor import PixelState
 
@@ -76,7 +77,7 @@ class RareColors(PixelPredictor):
         counts = torch.bincount(target.flatten(), minlength=len(self.pixel_config.palette)).float()
         of_color = (counts.max() / counts.clamp(min=1)).pow(0.25).clamp(max=self.MOST)
         of_color = torch.cat((of_color, torch.ones(1, device=of_color.device)))  # the last: no pixel
-        shown = [self._class_cells(classes)[row, cell] for classes in (state.classes[:, 1], target)]
+        shown = [to_cells(classes, self.pixel_config)[row, cell] for classes in (state.classes[:, 1], target)]
         rarest = torch.cat(shown, 1).masked_fill(torch.cat(shown, 1) == NO_PIXEL, len(counts))
         return row, cell, weight * of_color[rarest].amax(1)
 

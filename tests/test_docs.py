@@ -1,4 +1,4 @@
-"""What the documentation says works: its links lead somewhere, its commands and its Python run.
+"""What the documentation says works: its links and file names lead somewhere, its commands and its Python run.
 
 Every fenced block of README and docs is accounted for: Python runs on small data; of shell blocks every `acvp` line is
 parsed by the command line, and those in `RUN` run; other programs and pictures in letters are listed with a reason.
@@ -6,6 +6,7 @@ parsed by the command line, and those in `RUN` run; other programs and pictures 
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -113,6 +114,71 @@ SHELL = [b for b in BLOCKS if b.language in ("", "sh") and not b.text.startswith
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A source file that a page names, as `file.py` or `file.py:symbol`, below the folder in its column's header."""
+
+    folder: str
+    file: str
+    symbol: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}{self.file}:{self.symbol}".rstrip(":")
+
+    def exists(self) -> bool:
+        """Whether a file of this name, or of a path with this end, defines the symbol."""
+        paths = [ROOT / self.folder / self.file, ROOT / self.file, ROOT / "src/acvp" / self.file]
+        if not self.folder:
+            paths += [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob(self.file)]
+        return any(not self.symbol or self.symbol in symbols(path) for path in paths if path.is_file())
+
+
+def symbols(path: Path) -> set[str]:
+    """The functions, classes, methods and variables that a source file defines."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {name.id for name in targets if isinstance(name, ast.Name)}
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+    return names
+
+
+def mentions(text: str) -> Iterator[Mention]:
+    folders: list[str] = []
+    for line in text.splitlines():
+        cells = line.split("|")
+        in_table = line.startswith("|")
+        if in_table and not folders:
+            folders = [(re.findall(r"`((?:src|tests)/[\w/]*/)`", cell) or [""])[0] for cell in cells]
+        if not in_table:
+            folders = []
+        for folder, cell in zip(folders if in_table else [""] * len(cells), cells, strict=True):
+            for file, symbol in re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", cell):
+                yield Mention(folder, file, symbol)
+
+
+@pytest.mark.parametrize("page", ["docs/paper.md", "docs/deviations.md", "docs/architecture.md", "CONTRIBUTING.md"])
+def test_named_files_and_symbols_exist(page: str) -> None:
+    named = [mention for mention in mentions((ROOT / page).read_text()) if mention.file != "utils.py"]
+    assert [str(mention) for mention in named if not mention.exists()] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`data/nothing.py`",
+        "`data/split.py:nothing`",
+        "`models/predictor.py:Predictor.nothing`",
+        "| paper | code (`src/acvp/models/`) |\n|---|---|\n| | `split.py:split` |",
+    ],
+)
+def test_a_missing_file_or_symbol_is_noticed(text: str) -> None:
+    assert [mention.exists() for mention in mentions(text)] == [False]
 
 
 def test_every_block_is_accounted_for() -> None:

@@ -63,7 +63,7 @@ def test_a_zip_that_is_no_such_agent_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.zip").write_bytes(b"no zip")
     for name, game, message in (
         ("deep.zip", "toy", "not the one of CnnPolicy"),
-        ("small.zip", "toy", "does not look at 4 gray frames of 84×84"),
+        ("small.zip", "toy", "does not take 4 gray frames of 84×84"),
         ("broken.zip", "toy", "not a DQN of Stable-Baselines3"),
         ("absent.zip", "toy", "no such file"),
     ):

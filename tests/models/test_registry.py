@@ -56,6 +56,16 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("acvp_test_plugin", None)
 
 
+def test_a_kind_cannot_take_the_config_class_of_another() -> None:
+    with pytest.raises(ConfigError, match="OwnConfig belongs to kind 'own-test'; give Thief its own"):
+
+        class Thief(Own, kind="thief-test"):
+            pass
+
+    assert OwnConfig.kind == "own-test"
+    assert "thief-test" not in registry.kinds()
+
+
 def test_a_class_is_found_by_kind_and_by_the_name_in_its_module() -> None:
     assert find_class("own-test") is Own
     assert find_class(f"{__name__}:Own") is Own

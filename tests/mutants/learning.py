@@ -59,8 +59,8 @@ LEARNING = (
     Mutant(
         "sampled background cells weigh as much as others",
         "pixel/predictor.py",
-        "torch.where(live[row, cell], 1.0, float(still))",
-        "torch.where(live[row, cell], 1.0, 1.0)",
+        "torch.where(foreground[row, cell], 1.0, float(one_in))",
+        "torch.where(foreground[row, cell], 1.0, 1.0)",
         "pixel/test_predictor.py::test_still_cells_are_sampled_without_bias",
     ),
     Mutant(

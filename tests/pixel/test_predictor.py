@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log, sqrt
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch.nn import functional
 
 from acvp.models import ConfigError, imagine
 from acvp.models.artifact import predictor_files, predictor_from_files
-from acvp.pixel import PixelPredictor, UnknownColorWarning
+from acvp.pixel import PixelPredictor, UnknownColorWarning, decode
 from acvp.pixel.network import ActionUnet, event_heads
 from acvp.pixel.palette import Colors
 from acvp.pixel.predictor import PixelState
@@ -190,19 +191,20 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     predictor.copy.bias.data[0] += odds
     frames, _ = window(predictor, 1, rows=3)
     weighed: list[int] = []
-    moved = predictor._moved
+    copied_colors = decode.copied_colors
 
-    def counted(*places: Tensor) -> Tensor:
-        found = moved(*places)
-        weighed.append(found.numel())
-        return found
+    def counted(*arguments: Any) -> Tensor:
+        colors = copied_colors(*arguments)
+        weighed.append(colors.numel())
+        return colors
 
-    monkeypatch.setattr(predictor, "_moved", counted)
+    monkeypatch.setattr(decode, "copied_colors", counted)
     quick = predictor.predict_all(predictor.observe(frames))
     some = sum(weighed)
     predictor.exhaustive = True
     assert torch.equal(predictor.predict_all(predictor.observe(frames)), quick)
-    assert 0 < some < weighed[-1]
+    in_frame = 93 * 78 / (95 * 80)  # the rest fills up cells of 5×5 pixels
+    assert 0 < some < weighed[-1] * in_frame
 
 
 def standing(classes: Tensor, frame: Tensor | None = None) -> PixelState:

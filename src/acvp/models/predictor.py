@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
-from acvp.models.checks import FrameError, FrameShape, action_vectors, check_frames, check_window
+from acvp.models.checks import ConfigError, FrameError, FrameShape, action_vectors, check_frames, check_window
 from acvp.models.config import PredictorConfig
 from acvp.models.heads import Outcome, head_losses
 from acvp.models.normalizer import Normalizer
@@ -94,6 +94,9 @@ class Predictor(Shareable):
     def __init_subclass__(cls, *, kind: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         if kind is not None:
+            taken = vars(cls.config_class).get("kind", kind)
+            if taken != kind:
+                raise ConfigError(f"{cls.config_class.__name__} belongs to kind {taken!r}; give {cls.__name__} its own")
             cls.config_class.kind = kind
             register(kind, cls)
 

@@ -1,10 +1,10 @@
-"""The loss of the pixel-exact predictor: a pixel's color is chosen, or copied by a motion.
+"""The training loss of the pixel-exact predictor, and the corruption of its input frames.
 
-Shapes: n cells, q pixels of a cell, N colors, S motions.
+The loss is the copy mixture likelihood: a pixel's color is predicted directly or copied by a motion. Input corruption
+puts patches of wrong pixels into input frames, so that the predictor learns to correct its own errors.
 
-Frames input_corruption on purpose: from them a predictor learns to mend what it got wrong itself.
-
-Shapes: B rows, T frames, C channels, H height, W width, N colors, h × w a patch.
+Shapes: n cells, q pixels of a cell, N colors, S motions, B rows, T frames, C channels, H height, W width,
+h × w a patch.
 """
 
 from __future__ import annotations
@@ -27,47 +27,48 @@ SMALLEST_COLOR, SMALLEST_MOTION = -400.0, -300.0
 its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
 
 
-def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
-    """Return −log of the probability of the wanted colors (n, q), summed over a cell's pixels, (n,).
+def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, target: Tensor) -> Tensor:
+    """Return −log of the probability of the target colors (n, q), summed over a cell's pixels, (n,).
 
     Takes the logits of colors (n, q, N) and of motions (n, S), and the colors (n, q, S) that each motion brings.
     """
-    given = (own, motion, moved, wanted)
-    on = (each.cpu() for each in given) if own.device.type == "mps" else given  # which has no float64
-    loss: Tensor = _CopyMixtureLoss.apply(*on)  # type: ignore[no-untyped-call]
+    inputs = (own, motion, moved, target)
+    if own.device.type == "mps":  # which has no float64
+        inputs = (own.cpu(), motion.cpu(), moved.cpu(), target.cpu())
+    loss: Tensor = _CopyMixtureLoss.apply(*inputs)  # type: ignore[no-untyped-call]
     return loss.to(own.device)
 
 
 class _CopyMixtureLoss(torch.autograd.Function):
-    """A color may be chosen or copied, and its probabilities add up.
+    """A color is predicted directly or copied, and its probabilities add up.
 
     A color's options are its own, o, and for each motion that brings it, o + m. With w = 1 + Σ e^m, the sum over the
     motions that bring it, a color has probability e^o w / Z, where Z = Σ e^o w over all colors. The gradient is
     worked out along with the loss, in fewer passes over memory than autograd takes. It takes float64: a color that
-    motions all but rule out may still be chosen, and the other way round.
+    motions all but rule out may still be predicted directly, and the other way round.
     """
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, wanted: Tensor) -> Tensor:
+    def forward(ctx: Any, own: Tensor, motion: Tensor, moved: Tensor, target: Tensor) -> Tensor:
         """Return the loss, and keep its gradient."""
         colors, given = own.shape[2], own.dtype
         own, motion = own.double(), motion.double()
-        real, at = (wanted != NO_PIXEL)[..., None], wanted.clamp(min=0)[..., None]
+        real, at = (target != NO_PIXEL)[..., None], target.clamp(min=0)[..., None]
         top = motion.amax(1, keepdim=True).clamp_(min=0)
-        likely, alone = (_exp(each, SMALLEST_MOTION) for each in (motion - top, -top))  # e^m and 1, over e^top
-        ways = alone[..., None].repeat(1, own.shape[1], colors + 1)  # one color more, for what comes from outside
-        ways = ways.scatter_add_(2, moved, likely[:, None].expand_as(moved))[..., :colors]  # w
+        copying, direct = _exp(motion - top, SMALLEST_MOTION), _exp(-top, SMALLEST_MOTION)  # e^m and 1, over e^top
+        weight = direct[..., None].repeat(1, own.shape[1], colors + 1)  # one color more, for what comes from outside
+        weight = weight.scatter_add_(2, moved, copying[:, None].expand_as(moved))[..., :colors]  # w
         highest = own.amax(2, keepdim=True)
         chosen = _exp(own - highest, SMALLEST_COLOR)
-        share = chosen * ways
+        share = chosen * weight
         total = share.sum(2, keepdim=True)  # Z, over e^highest
-        right = ways.gather(2, at)
+        right = weight.gather(2, at)
         loss = total.log() + highest - own.gather(2, at) - right.log()
         share.mul_(real / total).scatter_add_(2, at, -real.to(share.dtype))
-        each_way = share.new_zeros(*share.shape[:2], colors + 1)  # what one more way to a color changes
-        torch.mul(chosen, real / total, out=each_way[..., :colors])
-        each_way.scatter_add_(2, at, -(real / right))
-        of_motion = each_way.gather(2, moved).sum(1) * likely
+        of_weight = share.new_zeros(*share.shape[:2], colors + 1)  # gradient of w
+        torch.mul(chosen, real / total, out=of_weight[..., :colors])
+        of_weight.scatter_add_(2, at, -(real / right))
+        of_motion = of_weight.gather(2, moved).sum(1) * copying
         ctx.save_for_backward(share.to(given), of_motion.to(given))
         return loss.where(real, 0.0).sum((1, 2)).to(given)
 
@@ -91,13 +92,13 @@ def _exp(logits: Tensor, smallest: float) -> Tensor:
 
 
 MOST_PATCHES = 2
-"""Of a input_corruption row."""
+"""Patches of a corrupted row, at most."""
 LARGEST = 0.25
 """Sides of a patch, of the frame's, at most."""
 FRAMES = 4.0
 """How long a patch stays, on average."""
 DENSITIES = (1.0, 0.5, 0.2)
-"""Shares of a patch's pixels that are input_corruption, equally often."""
+"""Shares of a patch's pixels that are corrupted, equally often."""
 
 
 def corrupt_inputs(
@@ -106,9 +107,9 @@ def corrupt_inputs(
     """Return normalized frames (B, T, C, H, W) with patches, in a share of the rows, that do not belong there.
 
     A patch shows one color of the palette (N, C), or what was there up to 8 frames before, or what another row shows
-    there. It stays for some frames and is gone at the latest in the last one, which is never input_corruption.
+    there. It stays for some frames and is gone at the latest in the last one, which is never corrupted.
     """
-    input_corruption = frames.clone()
+    corrupted = frames.clone()
     rows, times = frames.shape[:2]
     for row in np.flatnonzero(rng.random(rows) < share):
         for _ in range(rng.integers(1, MOST_PATCHES + 1)):
@@ -123,9 +124,9 @@ def corrupt_inputs(
             }
             patch = patches[str(rng.choice(sorted(patches)))]
             hit = torch.from_numpy(rng.random(patch.shape[-2:]) < rng.choice(DENSITIES)).to(frames.device)  # (h, w)
-            place = input_corruption[row, start:end, :, down, right]
-            place.copy_(torch.where(hit, patch, place))
-    return input_corruption
+            region = corrupted[row, start:end, :, down, right]
+            region.copy_(torch.where(hit, patch, region))
+    return corrupted
 
 
 def _stretch(side: int, rng: np.random.Generator) -> slice:

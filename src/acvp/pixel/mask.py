@@ -1,7 +1,7 @@
-"""The palette mask: which colors each pixel can have, found in a dataset, kept as bits, used by cells.
+"""The palette mask: which colors each pixel can have.
 
-Many pixels only ever show a few of a game's colors, such as those of a score. A mask that is learned from the dataset
-keeps errors from taking hold there when predictions are fed back.
+Many pixels only ever show a few of a game's colors, such as those of a score. A mask that is derived from the dataset
+keeps errors from persisting there when predictions are fed back. It is stored as bits and applied by cells.
 
 Shapes: T frames, H height, W width, N colors of the predictor, K colors of a dataset, h, w cells of the grid,
 q pixels of a cell.

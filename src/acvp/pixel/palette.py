@@ -1,4 +1,4 @@
-"""The colors a pixel can have, as classes.
+"""The palette: the colors of a game as the classes that the predictor distinguishes.
 
 Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N colors.
 """
@@ -57,7 +57,7 @@ class Colors(nn.Module):
         return len(self.palette)
 
     def classes(self, pixels: Tensor) -> Tensor:
-        """Return the class of each of uint8 pixels (..., C), int64; say so where a color is not known."""
+        """Return the class of each of uint8 pixels (..., C), int64; warn where a color is not known."""
         codes = _codes(pixels)
         at = torch.searchsorted(self._codes, codes).clamp_(max=len(self._codes) - 1)
         classes = self._class_of_code[at]
@@ -65,10 +65,10 @@ class Colors(nn.Module):
         if not bool(unknown.any()):
             return classes
         if not self.quantized:
-            found = {tuple(color) for color in pixels[unknown].tolist()}
-            some = ", ".join(str(color) for color in sorted(found)[:3])
+            novel = {tuple(color) for color in pixels[unknown].tolist()}
+            some = ", ".join(str(color) for color in sorted(novel)[:3])
             warnings.warn(
-                f"{int(unknown.sum()):,} of {unknown.numel():,} pixels have one of {len(found)} colors never seen in "
+                f"{int(unknown.sum()):,} of {unknown.numel():,} pixels have one of {len(novel)} colors never seen in "
                 f"training ({some}): each is taken for the nearest known color",
                 UnknownColorWarning,
                 stacklevel=2,

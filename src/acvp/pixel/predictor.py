@@ -1,14 +1,13 @@
-"""Pixel-exact prediction: a color class for every pixel, so that what is fed back is always a possible frame.
+"""Pixel-exact prediction: every pixel is classified by color, so that every prediction fed back has a game's colors.
 
-The frame is cut into cells of p×p pixels. Each frame is embedded once, when it arrives; the embeddings of the last m,
-and a fuller one of the newest, give a grid of features that a U-Net carries through the action. A linear layer turns
-a cell's features into logits of N colors for each of its pixels, and another into one logit for each of S motions: a
-pixel has the color of its own choice, or that of the pixel which the motion brings to its place, out of the newest
-frame or the one before. One more logit is for flashing: the pixel's color turns into the one that follows it in the
-store.
+The frame is divided into cells of p×p pixels. Each frame is embedded once, when it arrives. The embeddings of the last
+m frames, and a larger one of the newest frame, are the input of a U-Net that is conditioned on the action. From a
+cell's features, a linear layer predicts logits of N colors for each pixel of the cell, and another one a logit for each
+of S ways to copy a color: motions out of the newest frame or the one before it, and palette cycling, which turns a
+pixel's color into the next.
 
 Shapes: B batch, N rows or colors, T time, K predicted steps, C channels, H height, W width, A actions, E embedding,
-S motions, h, w cells of the grid, q = p·p pixels of a cell, n chosen cells of all rows.
+S ways to copy, h, w cells of the grid, q = p·p pixels of a cell, n selected cells of all rows.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from typing import Any, ClassVar, Self
 
@@ -31,17 +31,26 @@ from acvp.models.heads import Outcome
 from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
 from acvp.models.preparation import DatasetSplit, Progress
 from acvp.pixel.config import PixelConfig
-from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
+from acvp.pixel.decode import (
+    add_border,
+    copied_in_cells,
+    decode,
+    decode_changes,
+    pad_to_cells,
+    to_cells,
+    to_frames,
+)
+from acvp.pixel.loss import copy_mixture_loss, corrupt_inputs
 from acvp.pixel.mask import Mask, calibrated_mask, make_room, packed, unpack
 from acvp.pixel.network import ActionUnet, event_heads, position_heads
 from acvp.pixel.palette import Colors, TraceableColors
 from acvp.pixel.presets import preset_sizes, training_defaults
 from acvp.pixel.statistics import statistics_of
 
-UNUSUAL = 16
-"""Difference from the mean image, of 255, from which on a pixel shows something that is not always there."""
+FOREGROUND_DIFFERENCE = 16
+"""Difference from the mean image, of 255, above which a pixel belongs to the foreground."""
 CELLS_AT_ONCE = 128
-"""Cells whose options are weighed together: few enough to stay in a processor's cache."""
+"""Cells whose loss is computed together: few enough to stay in a processor's cache."""
 START_ODDS = 6.0
 """Logarithm of the odds, before training, that a pixel keeps its color."""
 
@@ -102,7 +111,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         self.register_load_state_dict_post_hook(unpack)  # type: ignore[no-untyped-call]
         self.temperature = 0.0
         self.exhaustive = False
-        """Whether all options are weighed also where it is plain that nothing changes: the same, and slower."""
+        """Whether copies are computed for all pixels, not only where they may change: same result, slower."""
         self.generator: torch.Generator | None = None
 
     @classmethod
@@ -133,10 +142,10 @@ class PixelPredictor(Predictor, kind="pixel"):
         unpack(self)
 
     def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
-        """Draw every pixel's color from its probabilities from now on; temperature 0 takes the likeliest again.
+        """Sample every pixel's color from its probabilities from now on; temperature 0 takes the most probable again.
 
-        All pixels of a frame are drawn with the same luck: a thing that may go two ways mostly goes one as a whole, and
-        two things in the same doubt do the same. Under every action at once, the luck is the same too.
+        All pixels of a frame share their noise, so that an object that may move in two ways mostly moves in one as a
+        whole; two equally uncertain objects do the same. `predict_all` shares the noise among actions, too.
         """
         if temperature < 0:
             raise ConfigError(f"temperature is {temperature}; it must be 0 or more")
@@ -154,7 +163,7 @@ class PixelPredictor(Predictor, kind="pixel"):
                 self.generator.set_state(before)
 
     def traceable(self) -> Self:
-        """Return a copy that knows its own colors only and weighs all options everywhere."""
+        """Return a copy that knows only the colors of the palette and computes copies for all pixels."""
         copied = deepcopy(self)
         copied.colors = TraceableColors(copied.colors)
         copied.exhaustive = True
@@ -273,7 +282,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def _mixed(self, state: PixelState) -> Tensor:
         """Return the features (B, F, h, w) before the action."""
-        newest = self.newest(self._padded(state.frame, 0.0)).permute(0, 2, 3, 1)
+        newest = self.newest(pad_to_cells(state.frame, self.pixel_config, 0.0)).permute(0, 2, 3, 1)
         mixed: Tensor = self.remember(state.embedded) + newest + self.place  # (B, h, w, F)
         return mixed.permute(0, 3, 1, 2)
 
@@ -288,124 +297,63 @@ class PixelPredictor(Predictor, kind="pixel"):
     def _choose(self, features: Tensor, seen: Tensor, alike: int = 1) -> Tensor:
         """Return the color classes (N, H, W) of features (N, F, h, w) after two frames of classes ``seen``.
 
-        Where they are drawn, ``alike`` frames in a row have the same luck.
+        Where they are sampled, ``alike`` frames in a row share their noise.
         """
-        rows = features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
+        config, rows = self.pixel_config, features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
         if self.exhaustive or self.temperature or rows.device.type != "cpu":
-            return self._class_frame(self._likeliest(rows.flatten(0, 1), seen, alike), len(seen))
-        now = self._class_cells(seen[:, 1])  # (N, h·w, q)
-        head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N)
-        each = [self._changed(*frame, head) for frame in zip(rows, seen, now, strict=True)]  # logits fit into the cache
-        return self._class_frame(torch.cat(each), len(seen))
+            add_noise = partial(self._noisy, frames=len(seen), alike=alike) if self.temperature else None
+            return to_frames(
+                decode(*self._logits(rows.flatten(0, 1)), seen, self.excluded, config, add_noise), len(seen), config
+            )
+        now = to_cells(seen[:, 1], config)  # (N, h·w, q)
+        head = torch.cat((self.head.weight, self.head.bias[:, None]), 1).T  # (F + 1, q·N), faster than adding the bias
+        frames = []
+        for features_of_cells, classes, shown in zip(rows, seen, now, strict=True):  # logits of a frame fit the cache
+            own = torch.cat((features_of_cells, torch.ones_like(features_of_cells[:, :1])), 1) @ head
+            own, motion = own.view(*shown.shape, -1), self.copy(features_of_cells)  # (h·w, q, N), (h·w, S)
+            frames.append(decode_changes(own, motion, classes, shown, self.excluded, config))
+        return to_frames(torch.cat(frames), len(seen), config)
 
-    def _changed(self, rows: Tensor, seen: Tensor, now: Tensor, head: Tensor) -> Tensor:
-        """Return what `_likeliest` does for one frame, whose colors were ``now`` (h·w, q), in half the time.
+    def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of colors (n, q, N) and of ways to copy (n, S) of cells with features (n, F)."""
+        return self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
 
-        In most pixels it is plain that no option can beat staying as it is; n is the number of the others. ``head`` is
-        the layer with its bias as the weight of one more feature, which is quicker than to add it.
-        """
-        own = torch.cat((rows, torch.ones_like(rows[:, :1])), 1) @ head
-        own, motion = own.view(*now.shape, -1), self.copy(rows)  # (h·w, q, N), (h·w, S)
-        if self.excluded is not None:
-            own.masked_fill_(self.excluded, -torch.inf)
-        highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
-        others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color of its own choice
-        may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
-        cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
-        moved, colors = self._moved(self._bordered(seen[None]), torch.zeros_like(cell), cell, pixel), own.shape[2]
-        first = (cell * now.shape[1] + pixel) * colors
-        copied = own.flatten()[first[:, None] + moved.clamp(max=colors - 1)] + motion[cell]
-        best, way = copied.masked_fill_(moved == colors, -torch.inf).max(1)
-        after = moved.gather(1, way[:, None])[:, 0]
-        own_choice = (best < highest[cell, pixel]).nonzero()[:, 0]
-        after[own_choice] = own[cell[own_choice], pixel[own_choice]].argmax(1)
-        return now.index_put((cell, pixel), after)
-
-    def _likeliest(self, rows: Tensor, seen: Tensor, alike: int) -> Tensor:
-        """Return the color (N·h·w, q) of the likeliest option in each pixel of cells with features (N·h·w, F).
-
-        To copy a color is as likely as the motion is for the cell and the color for the pixel: the sum of logits.
-        """
-        own, motion = self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
-        count, cells = len(rows) // len(seen), torch.arange(len(rows), device=rows.device)
-        if self.excluded is not None:
-            own = own.masked_fill(self.excluded[cells % count], -torch.inf)
-        moved, colors = self._moved_cells(self._bordered(seen), cells // count, cells % count), own.shape[2]
-        copied = own.gather(2, moved.clamp(max=colors - 1)) + motion[:, None]
-        copied = copied.masked_fill(moved == colors, -torch.inf)
-        if self.temperature:
-            own, copied = (self._noisy(options, len(seen), alike) for options in (own, copied))
-        best, chosen = own.max(-1)
-        best_copied, way = copied.max(-1)
-        return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
-
-    def _noisy(self, options: Tensor, frames: int, alike: int) -> Tensor:
-        """Return options (N·h·w, q, ...) of which the largest is a draw from their probabilities (Gumbel)."""
-        luck = options.new_empty(frames // alike, 1, 1, options.shape[2]).exponential_(generator=self.generator).log_()
-        noise = luck.repeat_interleave(alike, 0)
-        return (options.view(frames, -1, *options.shape[1:]) / self.temperature - noise).view_as(options)
+    def _noisy(self, logits: Tensor, frames: int, alike: int) -> Tensor:
+        """Return logits (N·h·w, q, ...) with Gumbel noise: the largest is a sample from their probabilities."""
+        noise = logits.new_empty(frames // alike, 1, 1, logits.shape[2]).exponential_(generator=self.generator).log_()
+        noise = noise.repeat_interleave(alike, 0)
+        return (logits.view(frames, -1, *logits.shape[1:]) / self.temperature - noise).view_as(logits)
 
     def _loss(self, features: Tensor, state: PixelState, target: Tensor) -> Tensor:
         """Return the cross-entropy of classes ``target`` (N, H, W) after a state, summed over pixels, mean over rows.
 
-        Chosen or copied, a color's probabilities add up. That a pixel cannot have a color is left to be learned, too.
+        The probabilities of predicting and of copying a color add up. The palette mask is not applied.
         """
+        config = self.pixel_config
         row, cell, weight = self._counted(state, target)
-        rows = features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell]  # (n, F)
-        wanted = self._class_cells(target)[row, cell]  # (n, q)
-        own, motion = self.head(rows).float().unflatten(1, (wanted.shape[1], -1)), self.copy(rows).float()
-        size = CELLS_AT_ONCE if rows.device.type == "cpu" else max(len(rows), 1)
-        parts = zip(*(each.split(size) for each in (row, cell, own, motion, wanted)), strict=True)
-        bordered = self._bordered(state.classes)
-        losses = [copy_mixture_loss(o, m, self._moved_cells(bordered, r, c), w) for r, c, o, m, w in parts]
+        own, motion = self._logits(features.permute(0, 2, 3, 1).flatten(1, 2)[row, cell])  # (n, q, N), (n, S)
+        true = to_cells(target, config)[row, cell]  # (n, q)
+        size = CELLS_AT_ONCE if own.device.type == "cpu" else max(len(own), 1)
+        tensors = (row, cell, own.float(), motion.float(), true)
+        parts = zip(*(tensor.split(size) for tensor in tensors), strict=True)  # type: ignore[no-untyped-call]
+        bordered = add_border(state.classes, config)
+        losses = [copy_mixture_loss(o, m, copied_in_cells(bordered, r, c, config), t) for r, c, o, m, t in parts]
         return (torch.cat(losses) * weight).sum() / len(features)
 
     def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return rows, cells and weights (n,) of what the loss is taken of.
+        """Return rows, cells and weights (n,) of the cells that the loss counts.
 
-        Those are cells that change or hold something that is not always there, and one of `still` others with its
-        weight; which of them follows from the target, so that a run can be repeated.
+        Those are all foreground cells, which change or differ from the mean image, and a sample of the background
+        cells, weighted accordingly. The target determines the sample, so that a run can be repeated.
         """
-        before, after = self._class_cells(state.classes[:, 1]), self._class_cells(target)  # (N, h·w, q)
-        unusual = state.frame.abs().amax(1) > UNUSUAL / self.pixel_config.pixel_scale  # (N, H, W)
-        live = (before != after).any(-1) | (self._class_cells(unusual.long()) == 1).any(-1)
-        still = self.pixel_config.background_subsampling
-        number = torch.arange(live.shape[1], device=live.device) + target.sum((1, 2))[:, None]
-        row, cell = (live | (number % still == 0)).nonzero(as_tuple=True)
-        return row, cell, torch.where(live[row, cell], 1.0, float(still))
-
-    def _bordered(self, seen: Tensor) -> Tensor:
-        """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is none."""
-        ways = self.pixel_config.motions + self.pixel_config.older_motions
-        border, none = max(abs(way) for motion in ways for way in motion), len(self.pixel_config.palette)
-        return functional.pad(self._padded(seen, none), (border,) * 4, value=none)
-
-    def _moved_cells(self, bordered: Tensor, row: Tensor, cell: Tensor) -> Tensor:
-        """Return what each motion brings to all pixels of cells (n,) of rows (n,), (n, q, S)."""
-        pixels = torch.arange(self.pixel_config.cell**2, device=bordered.device)
-        return self._moved(bordered, row[:, None], cell[:, None], pixels)
-
-    def _moved(self, bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor) -> Tensor:
-        """Return what each motion brings to pixels of cells of rows, of two frames each with a border, (..., S).
-
-        What comes from outside the frame is class N, which is none. The last, where colors turn into others, is what
-        the pixel's own color turns into.
-        """
-        config, none, device = self.pixel_config, len(self.pixel_config.palette), bordered.device
-        side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
-        width, size = bordered.shape[3], bordered[0, 0].numel()
-        corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
-        inside = (pixel // side + border) * width + pixel % side + border
-        newest, older = (
-            [down * width + right for down, right in each] for each in (config.motions, config.older_motions)
-        )
-        back = torch.tensor([way - size for way in newest] + older, device=device)  # (S,)
-        source = (corner + inside)[..., None] - back
-        moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # quicker than to index
-        if not config.palette_cycle:
-            return moved
-        turned = torch.tensor((*config.palette_cycle, none), device=device)[moved[..., :1]]
-        return torch.cat((moved, turned), -1)
+        config = self.pixel_config
+        before, after = to_cells(state.classes[:, 1], config), to_cells(target, config)  # (N, h·w, q)
+        differs = state.frame.abs().amax(1) > FOREGROUND_DIFFERENCE / config.pixel_scale  # (N, H, W)
+        foreground = (before != after).any(-1) | (to_cells(differs.long(), config) == 1).any(-1)
+        one_in = config.background_subsampling
+        number = torch.arange(foreground.shape[1], device=foreground.device) + target.sum((1, 2))[:, None]
+        row, cell = (foreground | (number % one_in == 0)).nonzero(as_tuple=True)
+        return row, cell, torch.where(foreground[row, cell], 1.0, float(one_in))
 
     def _classes(self, frames: Tensor) -> Tensor:
         """Return the color classes (N, H, W) of normalized frames (N, C, H, W)."""
@@ -417,30 +365,9 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def _embed(self, frames: Tensor) -> Tensor:
         """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
-        embedded: Tensor = self.embed(self._padded(_as_rows(frames), 0.0))
+        embedded: Tensor = self.embed(pad_to_cells(_as_rows(frames), self.pixel_config, 0.0))
         embedded = embedded.permute(0, 2, 3, 1)
         return embedded.reshape(*frames.shape[:2], *embedded.shape[1:])
-
-    def _class_cells(self, classes: Tensor) -> Tensor:
-        """Return color classes (N, H, W) by cells, (N, h·w, q)."""
-        cell = self.pixel_config.cell
-        padded = self._padded(classes, NO_PIXEL)
-        rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
-        return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
-
-    def _class_frame(self, cells: Tensor, count: int) -> Tensor:
-        """Return color classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
-        (rows, columns), cell = self.pixel_config.grid, self.pixel_config.cell
-        frames = cells.view(count, rows, columns, cell, cell).transpose(2, 3)
-        frames = frames.reshape(count, rows * cell, columns * cell)
-        return frames[:, : self.config.frame[0], : self.config.frame[1]]
-
-    def _padded(self, images: Tensor, value: float) -> Tensor:
-        height, width = images.shape[-2:]
-        cell = self.pixel_config.cell
-        if not (height % cell or width % cell):
-            return images
-        return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
 
 
 def _as_rows(frames: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sizes and training of the pixel-exact predictor for each preset, in the words of the configs that they are for."""
+"""Presets of the pixel-exact predictor: fields of its config and of the training config."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a dataset shows of its game: the palette, how things move, and which colors turn into others.
+"""Statistics of a dataset that the predictor is built on: palette, motions and palette cycling.
 
-Motions are whole pixels. What is animated shows its poses by turns: it seldom looks as it did a frame ago and often as
-it did two frames ago, so motions are also taken from the frame before the newest.
+Motions are whole pixels. An animated object alternates between poses: it often looks as it did two frames ago rather
+than one, so motions from the frame before the newest are counted too.
 
 Shapes: B triples of frames, H height, W width, C channels, n cells that changed, q pixels of a cell, N colors.
 """
@@ -63,8 +63,8 @@ def colors_of(store: EpisodeStore, *, seed: int) -> tuple[Palette, bool]:
     )
     some = pixels[rng.integers(len(pixels), size=SAMPLED_PIXELS)].astype(np.float32)
     cv2.setRNGSeed(seed)
-    ends = (cv2.TERM_CRITERIA_MAX_ITER, ROUNDS, 0.0)
-    _, _, means = cv2.kmeans(some, MAX_COLORS, None, ends, 1, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
+    criteria = (cv2.TERM_CRITERIA_MAX_ITER, ROUNDS, 0.0)
+    _, _, means = cv2.kmeans(some, MAX_COLORS, None, criteria, 1, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
     return np.unique(np.rint(means).astype(np.uint8), axis=0), True
 
 
