@@ -121,12 +121,12 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """Which optimizer; its learning rate comes from the phase."""
+    """The optimizer. Each phase has its own learning rate."""
 
     name: Literal["graves-rmsprop", "adam", "adamw", "muon"] = "graves-rmsprop"
-    """The paper's, the authors' code's, Adam with decoupled weight decay, or Muon with that for what is no matrix."""
+    """graves-rmsprop: the paper's; adam: the authors' code's; muon: Muon for matrices, AdamW for the rest."""
     bias_rate: float = 1.0
-    """Factor on the learning rate of biases (the authors' code: 2)."""
+    """Learning-rate factor of biases. The authors' code uses 2."""
     weight_decay: float = 0.0
     """Decoupled weight decay of weights, not of biases (adamw and muon)."""
 
@@ -139,14 +139,14 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One objective of the curriculum; it ends with whichever of steps, minutes and patience comes first."""
+    """One phase of the curriculum. It ends at the first limit reached: steps, minutes or patience."""
 
     predict: int
-    """Predicted frames K of a window."""
+    """Number K of predicted frames per window."""
     context: int
     """Real frames before the first prediction."""
     batch_size: int
-    """Windows of an update, over all processes together."""
+    """Windows per update, over all processes."""
     lr: float
     """Learning rate at the start, after the warm-up."""
     teacher_forcing: bool = False
@@ -162,12 +162,12 @@ class Phase:
     decay: float = 1.0
     """Factor on the learning rate after every 100,000 updates of the phase."""
     event_share: float = 0.0
-    """Share of the windows that are drawn from those with a reward or an end among the predicted steps; rewards above
-    0, those below 0 and ends come equally often."""
+    """Fraction of the windows sampled from those with a reward or a termination in the predicted steps; positive
+    rewards, negative rewards and terminations are sampled equally often."""
     rare_share: float = 0.0
-    """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
+    """Fraction of the windows sampled by how rare the changes in their predicted steps are in the dataset."""
     reward_weight: float = 1.0
-    """Factor on the losses of the reward and termination heads beside that of the frames."""
+    """Weight of the losses of the reward and termination heads, relative to the loss of the frames."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
@@ -223,7 +223,7 @@ class TrainingConfig:
     windows: int = 32
     """Held-out windows."""
     horizons: tuple[int, ...] = (1, 10, 30)
-    """Steps ahead at which the held-out error is taken."""
+    """Prediction steps at which the held-out error is measured."""
 
     def __post_init__(self) -> None:
         if not self.phases:
@@ -245,8 +245,8 @@ class TrainingConfig:
 
 def _listed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _listed(each) for key, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def within_minutes(phases: tuple[Phase, ...], minutes: float) -> tuple[Phase, ...]:
