@@ -8,10 +8,22 @@ from types import SimpleNamespace
 import pytest
 
 from acvp import __version__
-from acvp.cli.main import main
+from acvp.cli.main import SUMMARIES, load_verb, main
 from acvp.console import stages
 from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
 from tests.data.answers import answer_store
+
+DEVICE_OPTIONS = {
+    "train": ["--data", "d"],
+    "evaluate": ["--predictors", "p", "--data", "d"],
+    "counterfactual": ["--predictors", "p", "--data", "d"],
+    "analyze": ["--predictor", "p", "--data", "d"],
+    "agent train": ["--env-id", "toy"],
+    "control": ["--predictors", "p", "--agent", "a"],
+    "explore": ["--env-id", "toy", "--out", "o"],
+}
+"""Verb with the option --device → the options that it requires."""
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -119,6 +131,29 @@ def test_help_teaches() -> None:
     text = run("collect", "--help").stdout
     for words in ("--env-id", "--policy", "sticky-random", "--epsilon", "(default: 0.3)", "--workers", "--seed"):
         assert words in text
+
+
+@pytest.mark.parametrize("verb", SUMMARIES)
+def test_no_help_shows_a_type_of_python(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*verb.split(), "--help"])
+    text = capsys.readouterr().out
+    assert f"usage: acvp {verb}" in text
+    assert [words for words in ("{None}", "(default: None)") if words in text] == []
+
+
+@pytest.mark.parametrize("name", DEVICE_OPTIONS)
+def test_each_device_option_takes_a_numbered_gpu(name: str) -> None:
+    arguments, verb = DEVICE_OPTIONS[name], load_verb(name)
+    for device in ("auto", "cpu", "cuda", "cuda:1", "mps"):
+        assert verb.parse(name, [*arguments, "--device", device]).device == device
+    for device in ("gpu", "cuda:", "cuda:x", "cpu:1", "cuda:1\n"):
+        with pytest.raises(UserError, match="no device has this name; use auto, cpu"):
+            verb.parse(name, [*arguments, "--device", device])
+
+
+def test_all_verbs_with_a_device_are_tested() -> None:
+    assert {name for name in SUMMARIES if "--device" in load_verb(name).known} == set(DEVICE_OPTIONS)
 
 
 def test_recording_does_not_import_torch() -> None:

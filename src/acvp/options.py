@@ -1,6 +1,11 @@
-"""Checks of numeric options: a value out of range is a UserError that names the option."""
+"""Types of options that several verbs share, and checks of values: a wrong one is a UserError that names the option."""
 
 from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from tyro.conf import arg
 
 from acvp.errors import UserError
 
@@ -14,6 +19,22 @@ MAX_MINUTES = 10**7
 """19 years."""
 MAX_SEED = 2**32 - 1
 """The largest seed that all libraries accept."""
+Device = Annotated[str, arg(metavar="DEVICE")]
+"""Name of a device, checked by `require_device`."""
+Module = Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")]
+"""Name of a Python module, the option --import."""
+
+
+def optional(metavar: str, default: str, **more: Any) -> Any:
+    """Return how the help shows an option that can be left out: its metavar, and what happens then."""
+    return arg(metavar=metavar, help_behavior_hint=f"(default: {default})", **more)
+
+
+def require_device(device: str) -> None:
+    """Raise UserError for a name that no device has; whether this machine has the device is checked by pick_device."""
+    if not re.fullmatch(r"auto|cpu|cuda|cuda:\d{1,3}|mps", device, re.ASCII):
+        names = "auto, cpu, cuda, cuda:1 (the second GPU) or mps"
+        raise UserError(f"--device {device}: no device has this name; use {names}")
 
 
 def require(least: float, most: float = MOST, **values: float | None) -> None:

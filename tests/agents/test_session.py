@@ -228,3 +228,9 @@ def test_what_cannot_work_is_refused_before_it_begins(
     with pytest.raises(UserError, match=message):
         run(tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_device_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--device cuda:99"):
+        train_agent(AgentTrainConfig(env_id=SMALL_TOY, preset="smoke", run=tmp_path / "run", device="cuda:99"))
+    assert not (tmp_path / "run").exists()

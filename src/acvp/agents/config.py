@@ -8,14 +8,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, Suppress, arg
+from tyro.conf import Positional, Suppress
 
 from acvp.errors import UserError
-from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_probability, require_seed
+from acvp.options import (
+    AT_ONCE,
+    LONGEST,
+    MAX_MINUTES,
+    Device,
+    Module,
+    optional,
+    require,
+    require_above_zero,
+    require_device,
+    require_probability,
+    require_seed,
+)
 
 AgentPreset = Literal["paper", "cpu", "smoke"]
 ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
 MAX_REPLAY = 10**8
 """Transitions; 700 GB."""
 
@@ -28,61 +39,63 @@ def require_stable_baselines3() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTrainConfig:
-    """Train a DQN in a game; the same command again goes on after a stop."""
+    """Train a DQN agent. If interrupted, run the same command again to resume."""
 
     env_id: str
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     preset: AgentPreset = "cpu"
-    """paper: Mnih et al., 2013, days on a CPU; cpu: 45 minutes on one core; smoke: seconds, learns nothing."""
-    run: Path | None = None
-    """Folder of the run; None: runs/{game}__dqn__{seed}__{time}."""
-    minutes: float | None = None
-    """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: the preset's."""
-    steps: int | None = None
-    """Decisions of all games together; None: the preset's. With --minutes: whatever ends first."""
-    exploration: ExplorationName | None = None
-    """What an exploring action is: random; sticky-random: kept for a while; informed-model, informed-emulator: leads
-    where the agent has been least (§4.2 of the paper). None: the preset's (paper: random, cpu: sticky-random)."""
-    predictor: Path | None = None
-    """Run or predictor that informed-model asks, or the name of one that comes with acvp."""
-    delta: int | None = None
-    """Threshold δ of the kernel of informed exploration; None: the paper's for this game. A network that is not exact
-    needs some (50 forgives 7 gray levels)."""
-    look_ahead: int | None = None
-    """Decisions for which informed exploration tries each action; None: the paper's, 1."""
-    imagined: Path | None = None
-    """Learn inside this predictor, never in the game itself: a run, or the name of one that comes with acvp. The curve
-    of learning is still of the real game; the finished agent is the last one."""
-    data: Path | None = None
-    """Recorded frames that imagined plays begin with."""
-    config: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
-    """Run folder, or its config.json, whose config is used instead of the preset's; options given beside it change
-    it."""
+    """Hyperparameters. paper: Mnih et al. (2013), days on a CPU; cpu: 45 minutes on one core;
+    smoke: seconds, for a test (the agent learns nothing)."""
+    run: Annotated[Path | None, optional("PATH", "runs/{game}__dqn__{seed}__{time}")] = None
+    """Run folder: checkpoints, metrics and the trained agent."""
+    minutes: Annotated[float | None, optional("FLOAT", "the preset's")] = None
+    """Training time in wall-clock minutes, without the evaluations of the learning curve."""
+    steps: Annotated[int | None, optional("INT", "the preset's")] = None
+    """Training length in agent steps, over all parallel games. With --minutes, the first limit reached applies."""
+    exploration: Annotated[ExplorationName | None, optional("STRATEGY", "the preset's; cpu: sticky-random")] = None
+    """Exploratory actions: random; sticky-random (repeated for a while);
+    informed-model, informed-emulator: toward the least visited frames (§4.2), by a predictor or the emulator."""
+    predictor: Annotated[Path | None, optional("PREDICTOR", "none")] = None
+    """Predictor for --exploration informed-model: a run folder, a predictor folder or a packaged name (freeway)."""
+    delta: Annotated[int | None, optional("INT", "the paper's for this game")] = None
+    """Threshold δ of the kernel of informed exploration. An inexact predictor needs a higher one.
+    50 tolerates a difference of 7 gray levels."""
+    look_ahead: Annotated[int | None, optional("INT", "1, as in the paper")] = None
+    """Agent steps that informed exploration looks ahead for each action."""
+    imagined: Annotated[Path | None, optional("PREDICTOR", "train in the real game")] = None
+    """Train inside this predictor instead of the game: a run, a predictor folder or a packaged name.
+    The learning curve is still measured in the real game; the final agent is the last one, not the best."""
+    data: Annotated[Path | None, optional("PATH", "none")] = None
+    """Dataset with the frames that imagined episodes start from. Required with --imagined."""
+    config: Annotated[Path | None, optional("FILE", "the preset")] = None
+    """Run folder or its config.json: start from its config instead of the preset's. Other options override it."""
     help_all: bool = False
-    """Print every field of the DQN config as an option with its value, and exit. Such an option, --lr 1e-4 or
-    --network.hidden 512, changes one field."""
+    """Print every field of the DQN config as an option, with its value, and exit.
+    Such options change single fields: --lr 1e-4 or --network.hidden 512."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
     """Fields of the DQN config to change: name, such as network.hidden, and value in words."""
     seed: int = 1
-    """Weights, plays and exploration follow from it."""
-    games: int | None = None
-    """Games played at the same time; None: the preset's."""
-    replay: int | None = None
-    """Transitions remembered, 7 kB each; None: the preset's (paper: 1,000,000, cpu: 200,000)."""
+    """Random seed of the initial weights, the games and the exploration."""
+    games: Annotated[int | None, optional("INT", "the preset's")] = None
+    """Number of games played in parallel."""
+    replay: Annotated[int | None, optional("INT", "the preset's; cpu: 200,000")] = None
+    """Replay buffer size in transitions, 7 kB each."""
     emulator: Literal["own", "ale"] = "own"
-    """own: any game, resumes in the middle of a play; ale: Atari in threads of ALE's own, for many cores."""
-    max_steps: int | None = None
-    """Decisions after which a play is cut off; None: the game's own limit, of imagined games 100."""
+    """own: any game, and runs can resume in mid-episode; ale: Atari only, with ALE's threads, for many cores."""
+    max_steps: Annotated[int | None, optional("INT", "the game's limit; imagined games: 100")] = None
+    """Agent steps after which an episode is truncated."""
     save_replay: bool = True
-    """Keep the replay in checkpoints: a resumed run is the run that was never stopped. Without it, it fills anew."""
+    """Save the replay buffer in checkpoints, so that a resumed run equals an uninterrupted one.
+    Without it, the buffer starts empty after a resume."""
     save_minutes: float = 5.0
-    """Wall-clock minutes between checkpoints; 0: as often as possible."""
+    """Wall-clock minutes between checkpoints. 0: as often as possible."""
     resume: Literal["auto", "never"] = "auto"
-    """auto: go on from the newest checkpoint of --run if there is one; never: refuse a run that has begun."""
+    """auto: continue from the latest checkpoint in --run, if any; never: fail if --run has already started."""
     device: Device = "auto"
-    """Where to compute."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, for the ids that it registers with Gymnasium."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require_above_zero(MAX_MINUTES, minutes=self.minutes)
@@ -93,6 +106,7 @@ class AgentTrainConfig:
         require(1, look_ahead=self.look_ahead)
         require(0, delta=self.delta)
         require_seed(self.seed)
+        require_device(self.device)
         if (self.exploration == "informed-model") != (self.predictor is not None):
             raise UserError("--exploration informed-model and --predictor belong together: give both or none")
         if (self.imagined is None) != (self.data is None):
@@ -109,31 +123,31 @@ class AgentTrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentEvaluateConfig:
-    """Let an agent play and tell what it scores."""
+    """Evaluate an agent: play episodes and report its mean score."""
 
     agent: str
-    """Name of one in the package (freeway), folder of an agent, or of a run."""
-    env_id: str | None = None
-    """Game to play; None: the one it was trained in."""
+    """Packaged agent (freeway), agent folder or run folder."""
+    env_id: Annotated[str | None, optional("ENV_ID", "the game it was trained on")] = None
+    """Gymnasium id of the game to play."""
     episodes: int = 30
-    """Plays that the mean is of."""
+    """Number of episodes to average over."""
     epsilon: float = 0.05
-    """Probability of a random action, at each decision; 1: play at random."""
+    """Probability of a random action at each agent step. 1: a random agent."""
     seed: int = 1
-    """Same seed, same plays."""
-    max_steps: int | None = 4_500
-    """Decisions after which a play is cut off: five minutes of Atari; None: the game's own limit."""
+    """Random seed; the same seed gives the same episodes."""
+    max_steps: Annotated[int | None, optional("INT", "4500, five minutes of Atari")] = 4_500
+    """Agent steps after which an episode is truncated. None: the game's limit."""
     at_once: int = 16
-    """Plays at the same time; the scores do not depend on it but for rounding."""
+    """Episodes played in parallel. Affects speed; scores can differ by rounding only."""
     references: bool = True
-    """Also play the best constant action (each action in turn, held throughout) and at random, in the same episodes:
-    with A actions as many episodes again, A + 1 times, of the emulator alone."""
-    out: Path | None = None
-    """Folder for agent-evaluation.json and the video; None: only tell."""
+    """Also score a random agent and the best constant action, on the same episodes.
+    With A actions, this adds A + 1 times as many episodes."""
+    out: Annotated[Path | None, optional("PATH", "print only")] = None
+    """Folder for agent-evaluation.json and the video."""
     video: bool = False
-    """Also write the play of middle score as play.mp4 into --out."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one."""
+    """Also write the episode with the median score as play.mp4 to --out."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require_probability(epsilon=self.epsilon)
@@ -147,30 +161,31 @@ class AgentEvaluateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentImportConfig:
-    """Turn a DQN that Stable-Baselines3 saved into an agent's folder."""
+    """Convert a DQN saved by Stable-Baselines3 to an agent folder."""
 
     source: Positional[Path]
-    """Stable-Baselines3's zip file."""
+    """Zip file saved by Stable-Baselines3."""
     env_id: str
-    """Game it was trained in, with its minimal action set."""
+    """Gymnasium id of the game that the agent was trained on, with its minimal action set."""
     out: Path
-    """New folder."""
+    """New agent folder."""
     trust_pickle: bool = False
-    """Needed: reading such a zip runs whatever code is in it. Say so only if you trust where it comes from."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one."""
+    """Required: reading the zip file runs code stored in it. Use it only for files you trust."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentCompareConfig:
-    """Draw learning curves of several runs into one figure; runs that differ in their seed only become one curve."""
+    """Plot the learning curves of several runs. Runs that differ only in their seed become one curve."""
 
     runs: tuple[Path, ...]
-    """Folders of runs of one game, trained with the same --steps: strategies of exploration, several seeds each."""
+    """Run folders of one game, trained with the same --steps; for example two strategies with five seeds each."""
     out: Path
     """Folder for learning.json and plots/."""
     references: bool = True
-    """Also show the best constant action and random play; they are played where a run's folder does not have them."""
+    """Also show the scores of the best constant action and of a random agent.
+    They are measured if the run folders do not have them."""
 
     def __post_init__(self) -> None:
         if not self.runs:

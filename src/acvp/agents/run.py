@@ -40,7 +40,7 @@ from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.exits import StoppedError, stop_signals
 from acvp.harness import Display, Result, drop_later, exit_code, require_same, start
-from acvp.models import keep_freed_memory
+from acvp.models import keep_freed_memory, pick_device
 from acvp.runs import RunFolder, default_path, write_results
 
 AT_ONCE = 8
@@ -66,6 +66,8 @@ def train_agent(
     makes imagined games to learn in. `weights` identify the predictor of either: a run resumes with the same ones only.
     """
     keep_freed_memory()
+    if config.device != "auto":
+        pick_device(config.device)  # Stable-Baselines3 would use the CPU if the device is missing
     settings = dqn_config or make_dqn_config(config)
     console = console or err
     with stop_signals() as stop, _games(config, settings, make_games) as (env, judges), Display(console) as display:

@@ -10,8 +10,7 @@ from typing import Annotated, NamedTuple
 from tyro.conf import arg
 
 from acvp.errors import UserError
-from acvp.evaluation.config import Device
-from acvp.options import require, require_seed, require_share
+from acvp.options import Device, Module, optional, require, require_device, require_seed, require_share
 
 
 class At(NamedTuple):
@@ -25,37 +24,39 @@ class At(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyzeConfig:
-    """Show what a predictor has learned: similar actions, controlled objects, and the future of every action."""
+    """Show what a predictor has learned: which actions are similar, which objects they control, their futures."""
 
     predictor: Annotated[Path, arg(metavar="PREDICTOR", aliases=("--run",))]
-    """Folder of a run or of a predictor."""
+    """Run folder or predictor folder."""
     data: Path
-    """Dataset to analyze on: the one trained on (its held-out episodes are used) or another one (all of it)."""
-    trained_on: Path | None = None
-    """Dataset the run was trained on, if --data is another one: episodes in both are refused."""
-    out: Path | None = None
-    """Folder for analysis.json and plots/; None: the run's own."""
+    """Dataset to analyze on. If it is the training dataset, only the held-out episodes are used."""
+    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    """Training dataset, if --data is another one. Fails if an episode is in both."""
+    out: Annotated[Path | None, optional("PATH", "the run folder")] = None
+    """Folder for analysis.json and plots/."""
     states: int = 100
-    """States over which the factor split is measured and contingency maps are averaged."""
+    """Number of states used to split the factors and to average the contingency maps."""
     variance_share: float = 0.7
-    """The high-variance factors are the fewest that hold this share of the variance over actions."""
+    """Fraction of the variance over actions that the high-variance factors explain together."""
     examples: int = 2
-    """States to draw: those where the action matters most, one from each part of the test episodes."""
-    at: tuple[str, ...] = ()
-    """States to draw instead, each EPISODE:FRAME of the dataset, such as 3:500; FRAME is the last context frame."""
+    """Number of states to draw: those where the action matters most, spread over the test episodes."""
+    at: Annotated[tuple[str, ...], optional("EPISODE:FRAME …", "--examples states")] = ()
+    """States to draw, such as 3:500 for frame 500 of episode 3. FRAME is the last context frame."""
     steps: int = 3
-    """Agent steps for which each action is held in the pictures of its future."""
+    """Agent steps for which each action is repeated in the pictures of its future."""
     seed: int = 0
-    """Random seed of states, random factors and permuted actions."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Random seed of the states, the random factors and the permuted actions."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Where to compute."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require(2, states=self.states)
         require(1, steps=self.steps, examples=self.examples)
         require_seed(self.seed)
+        require_device(self.device)
         require_share(variance_share=self.variance_share)
         self.named_states()
 

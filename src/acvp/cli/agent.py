@@ -64,7 +64,7 @@ def run_evaluate(config: AgentEvaluateConfig) -> int:
     """Let an agent play episodes, and print its score."""
     from acvp.agents.evaluate import evaluate_agent, score_lines
 
-    with counting("playing", "plays") as show:
+    with counting("playing", "episodes") as show:
         body = evaluate_agent(config, show)
     for line in score_lines(body):
         out.print(line)

@@ -10,36 +10,50 @@ from tyro.conf import arg
 
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import UserError
-from acvp.evaluation.config import Device, require_predictors
-from acvp.options import AT_ONCE, LONGEST, MOST, require, require_above_zero, require_probability, require_seed
+from acvp.evaluation.config import require_predictors
+from acvp.options import (
+    AT_ONCE,
+    LONGEST,
+    MOST,
+    Device,
+    Module,
+    optional,
+    require,
+    require_above_zero,
+    require_device,
+    require_probability,
+    require_seed,
+)
 
 SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
+ALL_SOURCES = "all; informed-model only with --predictor"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControlConfig:
-    """Let an agent play by predicted frames only: its score against the depth of the predictions (figure 5)."""
+    """Let an agent act on predicted frames only, and plot its score against the prediction horizon (figure 5)."""
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
-    """Folders of runs or of predictors of the agent's game, in any view."""
+    """Run folders or predictor folders of the agent's game, in any view."""
     agent: str
-    """Agent that plays: a name of those in the package, such as freeway, or a folder."""
-    out: Path | None = None
-    """Folder for control.json and plots/; None: the run's own, `evaluation` for several runs."""
+    """Packaged agent (freeway), agent folder or run folder."""
+    out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
+    """Folder for control.json and plots/."""
     horizons: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 30, 50, 100)
-    """Decisions n after which predictions are grounded in real frames again."""
+    """Agent steps between resyncs with real frames. Each horizon is one point of the curve."""
     episodes: int = 30
-    """Plays of each point; all run at once."""
+    """Episodes per horizon, played in parallel."""
     epsilon: float = 0.05
-    """Probability of a random action."""
-    max_steps: int | None = None
-    """Decisions after which a play is cut off; None: the game's own limit."""
+    """Probability of a random action at each agent step."""
+    max_steps: Annotated[int | None, optional("INT", "the game's limit")] = None
+    """Agent steps after which an episode is truncated."""
     seed: int = 0
-    """All random actions follow from it."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Random seed of the games and the random actions."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Where to compute."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)
@@ -47,6 +61,7 @@ class ControlConfig:
         require(1, LONGEST, max_steps=self.max_steps)
         require_probability(epsilon=self.epsilon)
         require_seed(self.seed)
+        require_device(self.device)
         for horizon in self.horizons:
             require(1, horizons=horizon)
         if not self.horizons or len(set(self.horizons)) < len(self.horizons):
@@ -55,43 +70,44 @@ class ControlConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreConfig:
-    """Explore a game without learning: decisions to the first reward, and where the controlled object goes."""
+    """Compare exploration strategies by first reward and coverage. If interrupted, run it again to resume."""
 
     env_id: str
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
-    """Folder for explore.json and plots/; the same command again goes on after a stop, seed by seed."""
-    sources: tuple[SourceName, ...] | None = None
-    """Ways of exploring; constant: the one action that, held, comes to a reward first. None: random, constant,
-    informed-emulator, and informed-model where --predictor is given."""
-    predictor: Annotated[Path | None, arg(metavar="PREDICTOR", aliases=("--run",))] = None
-    """Run or predictor that informed-model asks."""
+    """Folder for explore.json and plots/."""
+    sources: Annotated[tuple[SourceName, ...] | None, optional("STRATEGY …", ALL_SOURCES)] = None
+    """Strategies to compare: random, constant, informed-emulator, informed-model.
+    constant repeats the one action that gets the first reward soonest."""
+    predictor: Annotated[Path | None, optional("PREDICTOR", "none", aliases=("--run",))] = None
+    """Run folder or predictor folder for the strategy informed-model."""
     seeds: int = 20
-    """Explorations of each source until the first reward."""
+    """Exploration runs per strategy, each until its first reward."""
     max_steps: int = 20_000
-    """Decisions after which an exploration without reward is given up; it counts with this number."""
+    """Agent steps after which an exploration run without reward stops; it then counts as this many."""
     map_steps: int = 2_500
-    """Decisions for which heat maps and coverage follow the controlled object."""
+    """Agent steps over which heat maps and coverage are recorded."""
     map_seeds: int = 5
-    """How many of the explorations are followed that long."""
-    cell: int | None = None
-    """Side of a cell in pixels, for heat maps and coverage; None: a fortieth of the frame's longer side."""
-    memory: int | None = None
-    """Frames of the trajectory memory; None: the paper's for this game."""
-    delta: int | None = None
-    """Threshold δ of the kernel; None: the paper's for this game."""
-    sigma: float | None = None
-    """Bandwidth σ of the kernel; None: the paper's."""
+    """Exploration runs per strategy that record heat maps and coverage."""
+    cell: Annotated[int | None, optional("INT", "a fortieth of the longer side of the frame")] = None
+    """Cell size of heat maps and coverage, in pixels."""
+    memory: Annotated[int | None, optional("INT", "the paper's for this game")] = None
+    """Size of the trajectory memory, in frames."""
+    delta: Annotated[int | None, optional("INT", "the paper's for this game")] = None
+    """Threshold δ of the kernel."""
+    sigma: Annotated[float | None, optional("FLOAT", "the paper's")] = None
+    """Bandwidth σ of the kernel."""
     look_ahead: int = 1
-    """Decisions for which each action is tried, held; the paper's is 1."""
+    """Agent steps that informed exploration looks ahead for each action. The paper uses 1."""
     noops: int = 30
-    """An exploration begins with 0 to this many decisions of action 0, by its seed: Atari's games all begin alike."""
+    """Maximum number of no-op steps at the start: each seed draws a number from 0 to this."""
     seed: int = 0
-    """First of the seeds."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """First random seed; the exploration runs use consecutive seeds."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Where to compute."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require(1, seeds=self.seeds, look_ahead=self.look_ahead, cell=self.cell, memory=self.memory)
@@ -100,6 +116,7 @@ class ExploreConfig:
         require(0, map_seeds=self.map_seeds, noops=self.noops, delta=self.delta)
         require_above_zero(MOST, sigma=self.sigma)
         require_seed(self.seed)
+        require_device(self.device)
         if not self.chosen_sources or len(set(self.chosen_sources)) < len(self.chosen_sources):
             raise UserError(f"--sources {' '.join(self.chosen_sources)}: name at least one, and each once")
         if "informed-model" in self.chosen_sources and self.predictor is None:

@@ -26,11 +26,11 @@ from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
-from acvp.evaluation.config import Device
 from acvp.loaded import LoadedModel, as_model, check_alike
 from acvp.models import Predictor, State, pick_device, view_of
 from acvp.models.load import load
 from acvp.models.rollout import join_rows, select_rows
+from acvp.options import Device
 
 
 class ImaginedStep(NamedTuple):

@@ -22,9 +22,9 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.evaluation.config import Device
 from acvp.loaded import Load, as_model
 from acvp.models import Predictor, fingerprint, require_fit
+from acvp.options import Device
 from acvp.seeding import generator
 
 NO_LIVES = -1

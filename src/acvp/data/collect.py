@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import numpy as np
-from tyro.conf import arg
 
 from acvp.data.episode import Episode, parse, serialize
 from acvp.data.policies import LoadPolicy, Player, Policy, load_policy, random_actions
@@ -36,7 +35,7 @@ from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import UserError
-from acvp.options import AT_ONCE, LONGEST, require, require_probability, require_seed
+from acvp.options import AT_ONCE, LONGEST, Module, optional, require, require_probability, require_seed
 from acvp.seeding import derived_seed, generator
 
 PlayEpisode = Callable[[int], Episode]
@@ -190,25 +189,27 @@ class CollectConfig:
     env_id: str
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
-    """Folder of the dataset."""
+    """Dataset folder."""
     policy: str = "sticky-random"
-    """Policy: random, sticky-random, agent:NAME (see acvp agent evaluate), or module:function of your own."""
+    """random; sticky-random: random, repeated for a while; agent:NAME: see acvp agent evaluate;
+    MODULE:FUNCTION: your own."""
     epsilon: float = 0.3
     """Probability of a random action instead of the policy's, at each agent step."""
     frames: int = 20_000
-    """Frames to record; the last episode is recorded to its end, so there will be a few more."""
+    """Number of frames to record. The last episode is recorded to its end, so there will be a few more."""
     workers: int = 1
-    """Number of processes; the dataset does not depend on it."""
+    """Number of processes. The dataset does not depend on it."""
     seed: int = 1
     """Random seed; the same seed gives the same dataset."""
     sticky: float = 0.0
-    """Probability of repeating the previous action, at each emulator frame; recorded are the actions chosen."""
-    frame_skip: int | None = None
-    """Emulator frames per agent step; None: 4 for Atari, 1 for other games."""
-    max_steps: int | None = None
-    """Agent steps after which an episode is truncated; None: the game's own limit, or 27,000 if it has none."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, which registers the game with Gymnasium."""
+    """Probability that the emulator repeats the previous action, at each emulator frame.
+    The dataset holds the actions that the policy chose."""
+    frame_skip: Annotated[int | None, optional("INT", "Atari: 4, other games: 1")] = None
+    """Emulator frames per agent step."""
+    max_steps: Annotated[int | None, optional("INT", "the game's limit, or 27,000 if it has none")] = None
+    """Agent steps after which an episode is truncated."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require_probability(epsilon=self.epsilon)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from acvp.data.recording import MAX_ACTIONS
-from acvp.options import require, require_share
+from acvp.options import Module, optional, require, require_share
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class InfoConfig:
     """Print a table of a dataset's contents and write a contact sheet of its frames."""
 
     data: Positional[Path]
-    """Folder of the dataset."""
-    sheet: Path | None = None
-    """Where to write the contact sheet; None: contact-sheet.png in the dataset's folder."""
+    """Dataset folder."""
+    sheet: Annotated[Path | None, optional("FILE", "contact-sheet.png in the dataset folder")] = None
+    """Image file of the contact sheet."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class VerifyConfig:
     """Check every byte of a dataset, list all damage, and exit with 1 if there is any."""
 
     data: Positional[Path]
-    """Folder of the dataset."""
+    """Dataset folder."""
     replay: bool = False
-    """Also replay all episodes in the game and compare every frame; takes about as long as the recording."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, which registers the game; importing runs its code, so trust it first."""
+    """Also replay all episodes in the game and compare every frame. Takes about as long as recording."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
 
 FormatName = Literal["authors", "minari", "npz", "video"]
@@ -39,19 +39,19 @@ FormatName = Literal["authors", "minari", "npz", "video"]
 
 @dataclass(frozen=True)
 class ImportConfig:
-    """Import episodes of another format into a dataset; train and test folders give two datasets."""
+    """Import episodes of another format into a dataset. Folders train and test become two datasets."""
 
     source: Positional[Path]
-    """File, folder, or id of a Minari dataset."""
+    """File or folder to import, or the id of a Minari dataset."""
     format: FormatName
-    """authors: PNG folders with act.log; minari: a dataset's folder or id; npz: an archive per episode; video: a video
-    file with a CSV of actions per episode."""
+    """authors: PNG folders with act.log; minari: folder or id of a Minari dataset;
+    npz: one archive per episode; video: one video file and one CSV file of actions per episode."""
     out: Path
-    """Folder of the new dataset."""
-    env_id: str | None = None
-    """Id of the game; if it is installed, it gives the names of the actions. None: the source's name."""
-    actions: int | None = None
-    """Number of actions; None: that of the game, or the highest action plus one."""
+    """New dataset folder."""
+    env_id: Annotated[str | None, optional("ENV_ID", "the name in the source")] = None
+    """Gymnasium id of the game. If the game is installed, it gives the names of the actions."""
+    actions: Annotated[int | None, optional("INT", "that of the game, or the highest action + 1")] = None
+    """Number of actions."""
 
     def __post_init__(self) -> None:
         require(1, MAX_ACTIONS, actions=self.actions)
@@ -62,15 +62,16 @@ class ExportConfig:
     """Export a dataset to another format."""
 
     data: Positional[Path]
-    """Folder of the dataset."""
+    """Dataset folder."""
     format: FormatName
-    """See acvp data import."""
+    """authors: PNG folders with act.log; minari: a Minari dataset;
+    npz: one archive per episode; video: one video file and one CSV file of actions per episode."""
     out: Path
     """New folder."""
-    test_fraction: float | None = None
-    """authors: share of the frames that goes to test/; None: all to train/."""
-    dataset_id: str | None = None
-    """minari: id of the dataset, such as acvp/freeway-v0; None: made from the game's name."""
+    test_fraction: Annotated[float | None, optional("FLOAT", "0, all frames go to train/")] = None
+    """authors only: fraction of the frames to write to test/."""
+    dataset_id: Annotated[str | None, optional("ID", "made from the name of the game")] = None
+    """minari only: dataset id, such as acvp/freeway-v0."""
 
     def __post_init__(self) -> None:
         require_share(test_fraction=self.test_fraction)

@@ -10,51 +10,50 @@ from typing import Annotated, Literal, NamedTuple
 from tyro.conf import arg
 
 from acvp.errors import UserError
-from acvp.options import require, require_seed
+from acvp.options import Device, Module, optional, require, require_device, require_seed
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 VideoFormat = Literal["mp4", "gif"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig:
-    """Look ahead with one or several runs and compare every step with the truth: curves, videos, film strips."""
+    """Evaluate predictors step by step against recorded frames: error curves, videos and film strips."""
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
-    """Folders of runs or of predictors; all of one game, view and set of actions."""
+    """Run folders or predictor folders, all of one game, view and action set."""
     data: Path
-    """Store to test on: the one trained on (its held-out episodes are used) or another one (all of it)."""
-    trained_on: Path | None = None
-    """Store the runs were trained on, where --data is another one: episodes in both are refused."""
-    out: Path | None = None
-    """Folder for evaluation.json, plots/, videos/ and strips/; None: the run's own, `evaluation` for several runs."""
+    """Dataset to evaluate on. If it is the training dataset, only the held-out episodes are used."""
+    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    """Training dataset, if --data is another one. Fails if an episode is in both."""
+    out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
+    """Folder for evaluation.json, plots/, videos/ and strips/."""
     horizon: int = 100
-    """Agent steps to predict ahead."""
+    """Prediction horizon in agent steps."""
     windows: int = 500
-    """Windows to predict, spread over the test episodes."""
+    """Number of evaluation windows, spread over the test episodes."""
     shuffled_windows: int = 100
-    """How many of them are also predicted under another window's actions, for the action sensitivity; 0: none."""
-    reward_steps: int | None = None
-    """Steps whose rewards and terminations are predicted from real frames, by runs that predict them; 0: none; None:
-    four for each of --windows."""
+    """Windows also predicted with the actions of another window, to measure action sensitivity. 0: none."""
+    reward_steps: Annotated[int | None, optional("INT", "4 times --windows")] = None
+    """Agent steps on which reward and termination heads are evaluated, from real frames. 0: none."""
     batch_size: int = 32
-    """Windows predicted at once; the results do not depend on it but for rounding."""
+    """Windows predicted in one batch. Affects speed and memory; results can differ by rounding only."""
     videos: int = 1
-    """Windows to show as videos."""
-    video_steps: int | None = None
-    """Steps of a video; None: as --horizon."""
+    """Number of windows to render as videos."""
+    video_steps: Annotated[int | None, optional("INT", "--horizon")] = None
+    """Length of a video in agent steps."""
     video_formats: tuple[VideoFormat, ...] = ("mp4", "gif")
-    """Files to write of each video."""
-    strip: str | None = None
-    """Steps of the film strips, such as 1-7,174-180; None: the first and the last seven."""
-    crop: str | None = None
-    """Also a strip of a part of the frame, ROWxCOL+HEIGHT+WIDTH in the view's pixels, such as 90x40+28+28."""
+    """File formats of the videos: mp4, gif."""
+    strip: Annotated[str | None, optional("STEPS", "the first and last seven")] = None
+    """Prediction steps shown in the film strips, such as 1-7,174-180."""
+    crop: Annotated[str | None, optional("CROP", "none")] = None
+    """Also write a film strip of a part of the frame: ROWxCOL+HEIGHT+WIDTH in pixels, such as 90x40+28+28."""
     seed: int = 0
-    """Windows, shuffled actions and bootstrap follow from it."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Random seed of the windows, the shuffled actions and the bootstrap."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Where to compute."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)
@@ -62,6 +61,7 @@ class EvaluateConfig:
         require(0, shuffled_windows=self.shuffled_windows, videos=self.videos)
         require(1, video_steps=self.video_steps)
         require_seed(self.seed)
+        require_device(self.device)
         require(0, reward_steps=self.most_reward_steps)
         strip_steps(self.strip, self.film_steps)
         if self.crop is not None:
@@ -80,34 +80,36 @@ class EvaluateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CounterfactualConfig:
-    """Compare every action's predicted future with the true one, which the emulator plays from the same saved state."""
+    """Compare the predicted future of every action with the true one, emulated from the same state."""
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
-    """Folders of runs or of predictors; all of one game, view and set of actions."""
+    """Run folders or predictor folders, all of one game, view and action set."""
     data: Path
-    """Store whose plays lead to the states: made by acvp collect, for its seeds and game are needed."""
-    trained_on: Path | None = None
-    """Store the runs were trained on, where --data is another one: episodes in both are refused."""
-    out: Path | None = None
-    """Folder for counterfactual.json and plots/; None: the run's own, `evaluation` for several runs."""
+    """Dataset made by acvp collect. Its episodes are replayed in the game to reach the states."""
+    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    """Training dataset, if --data is another one. Fails if an episode is in both."""
+    out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
+    """Folder for counterfactual.json and plots/."""
     states: int = 200
-    """Saved states to look ahead from."""
+    """Number of emulator states to predict from."""
     steps: int = 1
-    """Agent steps of a future; without --sequences each action is held for all of them."""
-    sequences: int | None = None
-    """Futures sampled at each state, of --steps random actions each; None: one future for each action."""
+    """Length of a future in agent steps. Without --sequences, each action is repeated for all of them."""
+    sequences: Annotated[int | None, optional("INT", "one future per action")] = None
+    """Number of random action sequences per state, each of length --steps."""
     seed: int = 0
-    """States and sampled sequences follow from it."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Random seed of the states and the action sequences."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Where to compute."""
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)
         require(1, states=self.states, steps=self.steps)
         require(2, sequences=self.sequences)
         require_seed(self.seed)
+        require_device(self.device)
 
 
 class Crop(NamedTuple):

@@ -22,7 +22,7 @@ from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
-from acvp.evaluation.config import Device, EvaluateConfig
+from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.figures import curve_figure
 from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead
 from acvp.evaluation.media import MediaWriter
@@ -31,6 +31,7 @@ from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
+from acvp.options import Device
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10

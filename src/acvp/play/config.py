@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import arg
 
 from acvp.errors import UserError
-from acvp.options import AT_ONCE, require, require_seed
+from acvp.options import AT_ONCE, Module, optional, require, require_seed
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Agent steps per second that a player may set."""
@@ -19,32 +19,31 @@ HOTTEST = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
-    """Play a predictor in the browser, beside the real game and under the same keys."""
+    """Play a predictor in the browser, side by side with the real game."""
 
     predictors: Annotated[tuple[str, ...], arg(metavar="PREDICTOR …")] = ("freeway",)
-    """Folders of runs or predictors, or names of predictors that come with acvp; the page begins with the first one
-    and can switch to any packaged predictor too."""
-    data: Path | None = None
-    """Store to scrub through; where the game is not installed, the dream starts from its frames."""
+    """Run folders, predictor folders or packaged names (freeway).
+    The page starts with the first one and can switch to the others and to all packaged ones."""
+    data: Annotated[Path | None, optional("PATH", "none")] = None
+    """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
     policy: str = "sticky-random"
-    """Who plays when you do not (key m): random, sticky-random, agent:NAME, or module:function of your own."""
+    """Policy that plays when you do not (key m): random, sticky-random, agent:NAME or MODULE:FUNCTION."""
     temperature: float = 0.0
-    """Draw colors by their probabilities, for games with chance (pixel-exact predictors): 1 as likely as predicted, 0
-    always the likeliest."""
+    """Sampling temperature: 0 = argmax, 1 = sample. For pixel models."""
     fps: float = 15.0
-    """Agent steps per second; 15 is real time for Atari. The page can change it."""
+    """Agent steps per second. 15 is real time for Atari; the page can change it."""
     port: int = 8710
-    """Where the page is served on this machine; where it is taken, the next free one."""
+    """Port of the local web server. If it is taken, the next free one is used."""
     browser: bool = True
-    """Open the page in your browser."""
+    """Open the page in the browser."""
     sessions: int = 4
-    """Pages that may play at once."""
+    """Maximum number of pages that can play at the same time."""
     rewind_mb: int = 128
-    """Memory of a page for rewinding: the last 15 agent steps, then every fifth, as many as fit (MB)."""
+    """Size of the rewind buffer of each page, in MB. It keeps the last 15 agent steps, then every fifth."""
     seed: int = 0
-    """Of the first game; every reset counts one up."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """Random seed of the first game. Each reset adds 1."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= HOTTEST:
@@ -59,22 +58,22 @@ class PlayConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictorExportConfig:
-    """Turn a predictor into ONNX files, or into a folder of web pages that plays it without a server."""
+    """Export a predictor to ONNX files or to a static web page that needs no server."""
 
     predictor: Annotated[str, arg(metavar="PREDICTOR")] = "freeway"
-    """Folder of a run or predictor, or the name of a predictor that comes with acvp."""
-    onnx: Path | None = None
-    """New folder for observe.onnx, step.onnx and predictor.json, checked against torch."""
-    web: Path | None = None
-    """New folder for a page that plays the dream from any static host; needs npm, once."""
-    data: Path | None = None
-    """web: store whose frames the dream starts from; None: the game is played a little."""
+    """Run folder, predictor folder or packaged name (freeway)."""
+    onnx: Annotated[Path | None, optional("PATH", "no ONNX export")] = None
+    """New folder for observe.onnx, step.onnx and predictor.json. Outputs are compared with PyTorch's."""
+    web: Annotated[Path | None, optional("PATH", "no web export")] = None
+    """New folder for a static web page that runs the predictor in the browser. Building it needs npm."""
+    data: Annotated[Path | None, optional("PATH", "play the game briefly")] = None
+    """With --web: dataset with the frames that the dream starts from."""
     starts: int = 4
-    """web: places to start from."""
+    """With --web: number of start states."""
     seed: int = 0
-    """web: which places."""
-    import_module: Annotated[str | None, arg(name="import")] = None
-    """Module to import first, where the game comes from one: do so only if you trust it."""
+    """With --web: random seed of the start states."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         if self.onnx is None and self.web is None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from acvp.compat import RESULT_FIELDS, current_fields
 from acvp.durable import finished_lines, read_file
 from acvp.errors import UserError
+from acvp.options import optional
 from acvp.runs import STARTS_NAME, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportConfig:
-    """Put all that is known about one or several runs on one HTML page that needs no network."""
+    """Write a self-contained HTML report of one or several runs."""
 
     runs: tuple[Path, ...]
-    """Folders of runs."""
-    results: Path | None = None
-    """Folder with evaluation.json and counterfactual.json; None: the run's own, `evaluation` for several runs. An
-    analysis.json is looked for here and in each run's own folder."""
-    out: Path | None = None
-    """The page; None: report.html in the folder of results."""
-    title: str | None = None
-    """Heading of the page; None: the game and the runs."""
+    """Run folders."""
+    results: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several runs")] = None
+    """Folder with evaluation.json and counterfactual.json. analysis.json is read from here or the run folders."""
+    out: Annotated[Path | None, optional("FILE", "report.html in the results folder")] = None
+    """HTML file to write."""
+    title: Annotated[str | None, optional("TEXT", "the game and the runs")] = None
+    """Title of the page."""
 
     def __post_init__(self) -> None:
         if not self.runs:

@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from tyro.conf import Suppress, arg
 
 from acvp.errors import UserError
-from acvp.options import AT_ONCE, LONGEST, MAX_MINUTES, require, require_above_zero, require_seed, require_share
+from acvp.options import (
+    AT_ONCE,
+    LONGEST,
+    MAX_MINUTES,
+    Device,
+    Module,
+    optional,
+    require,
+    require_above_zero,
+    require_device,
+    require_seed,
+    require_share,
+)
 
 if TYPE_CHECKING:
     from acvp.models import PredictorConfig
@@ -30,58 +42,59 @@ DECAY_STEPS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Train a predictor on a store; the same command again goes on after a stop."""
+    """Train a predictor on a dataset. If interrupted, run the same command again to resume."""
 
     data: Path
-    """Folder of the store (acvp collect makes one)."""
+    """Dataset folder, made by acvp collect."""
     model: Annotated[str, arg(metavar="NAME")] = "feedforward"
-    """Kind of predictor: pixel (classifies every pixel's color), feedforward or recurrent (the paper's networks),
-    no-action or mlp (its baselines), or MODULE:CLASS for one of your own, with --import MODULE."""
+    """pixel: classifies the color of every pixel. feedforward, recurrent: the paper's networks.
+    no-action, mlp: the paper's baselines. MODULE:CLASS: your own, together with --import MODULE."""
     preset: PresetName = "cpu"
-    """paper: §4 and appendix A; authors: their code's Adam; cpu: half an hour on two cores; smoke: seconds."""
-    run: Path | None = None
-    """Folder of the run; None: runs/{game}__{model}__{seed}__{time}."""
+    """Hyperparameters. paper: §4 and appendix A; authors: Adam, as in the authors' code;
+    cpu: half an hour on two cores; smoke: seconds, for a test."""
+    run: Annotated[Path | None, optional("PATH", "runs/{game}__{model}__{seed}__{time}")] = None
+    """Run folder: checkpoints, metrics and the trained predictor."""
     view: ViewName = "auto"
-    """Frames in color as recorded, or gray 84×84; auto: gray84 with cpu for the paper's networks of Atari."""
-    config: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
-    """Run folder, or its config.json, whose config is used instead of the preset's: model, view, seed, test fraction,
-    network sizes, phases, optimizer. Options given beside it change it. What comes from the dataset is found again."""
+    """Frames that the network sees. rgb: color, as recorded; gray84: grayscale, 84×84 pixels.
+    auto: gray84 for preset cpu with one of the paper's networks on Atari, else rgb."""
+    config: Annotated[Path | None, optional("FILE", "the preset")] = None
+    """Run folder or its config.json: start from its config instead of the preset's.
+    It gives model, view, seed, test fraction, network sizes, phases and optimizer; other options override it."""
     help_all: bool = False
-    """Print every field of the training config as an option with its value, for --data, --model and --preset; then
-    exit. Such an option, --phases.0.lr 3e-4 or --predictor.channels 64 96 128, changes one field."""
+    """Print every field of the training config as an option, with its value, and exit (needs --data).
+    Such options change single fields: --phases.0.lr 3e-4 or --predictor.channels 64 96 128."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
     """Fields of the training config to change: name, such as phases.0.lr, and value in words."""
     seed: int = 1
-    """Weights, split and order of the data follow from it."""
+    """Random seed of the initial weights, the train/test split and the order of the data."""
     resume: Literal["auto", "never"] = "auto"
-    """auto: go on from the newest checkpoint of --run if there is one; never: refuse a run that has begun."""
+    """auto: continue from the latest checkpoint in --run, if any; never: fail if --run has already started."""
     test_fraction: float = 0.1
-    """Share of the frames held out for the errors shown during training; whole episodes."""
-    minutes: float | None = None
-    """Wall-clock minutes for all phases together, in the preset's proportions; None: the preset's own lengths. More
-    than a run was started with: the difference is added to it."""
+    """Fraction of the frames held out for validation, in whole episodes."""
+    minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
+    """Training time in wall-clock minutes, shared among the phases as in the preset.
+    For a run started with fewer minutes, the difference is added."""
     predict_rewards: bool = False
-    """Learn reward signs and ends of episodes too; the pixel-exact predictor always does."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute."""
+    """Also train reward and termination heads. The pixel model always has them."""
+    device: Device = "auto"
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
     devices: int = 1
-    """Processes of this machine that share each batch (under torchrun: its own number)."""
+    """Number of GPUs or CPU processes for data-parallel training. Under torchrun, its own setting is used."""
     precision: Literal["32", "bf16"] = "32"
-    """Floats of convolutions and products."""
+    """Floating-point precision of convolutions and matrix products: 32-bit, or bfloat16 mixed precision."""
     accumulate: int = 1
-    """Parts in which each batch is computed, to save memory; the update stays the same."""
+    """Gradient-accumulation steps: more need less memory and give the same update."""
     compile: bool = False
-    """Compile the networks first; on a CPU this needs a C++ compiler."""
+    """Compile the network with torch.compile. On a CPU this needs a C++ compiler."""
     threads: int = 1
-    """Threads that decode batches ahead of need."""
+    """Threads that decode and prefetch batches."""
     save_minutes: float = 5.0
-    """Wall-clock minutes between checkpoints; 0: one after every step."""
+    """Wall-clock minutes between checkpoints. 0: after every training step."""
     keep: int = 2
-    """Newest checkpoints kept, besides the best one."""
-    import_module: Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")] = (
-        None
-    )
-    """Module to import first, for a predictor or a game of your own; do so only if you trust it."""
+    """Number of latest checkpoints to keep, in addition to the best one."""
+    import_module: Module = None
+    """Python module to import first: it defines your own model or game. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
@@ -90,6 +103,7 @@ class TrainConfig:
         require_above_zero(MAX_MINUTES, minutes=self.minutes)
         require_share(test_fraction=self.test_fraction)
         require_seed(self.seed)
+        require_device(self.device)
 
     def command(self, run: Path, minutes: float) -> str:
         """Return the command line that continues a run with these options until it has had so many minutes."""
@@ -107,12 +121,12 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """Which optimizer; its learning rate comes from the phase."""
+    """The optimizer. Each phase has its own learning rate."""
 
     name: Literal["graves-rmsprop", "adam", "adamw", "muon"] = "graves-rmsprop"
-    """The paper's, the authors' code's, Adam with decoupled weight decay, or Muon with that for what is no matrix."""
+    """graves-rmsprop: the paper's; adam: the authors' code's; muon: Muon for matrices, AdamW for the rest."""
     bias_rate: float = 1.0
-    """Factor on the learning rate of biases (the authors' code: 2)."""
+    """Learning-rate factor of biases. The authors' code uses 2."""
     weight_decay: float = 0.0
     """Decoupled weight decay of weights, not of biases (adamw and muon)."""
 
@@ -125,14 +139,14 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One objective of the curriculum; it ends with whichever of steps, minutes and patience comes first."""
+    """One phase of the curriculum. It ends at the first limit reached: steps, minutes or patience."""
 
     predict: int
-    """Predicted frames K of a window."""
+    """Number K of predicted frames per window."""
     context: int
     """Real frames before the first prediction."""
     batch_size: int
-    """Windows of an update, over all processes together."""
+    """Windows per update, over all processes."""
     lr: float
     """Learning rate at the start, after the warm-up."""
     teacher_forcing: bool = False
@@ -148,12 +162,12 @@ class Phase:
     decay: float = 1.0
     """Factor on the learning rate after every 100,000 updates of the phase."""
     event_share: float = 0.0
-    """Share of the windows that are drawn from those with a reward or an end among the predicted steps; rewards above
-    0, those below 0 and ends come equally often."""
+    """Fraction of the windows sampled from those with a reward or a termination in the predicted steps; positive
+    rewards, negative rewards and terminations are sampled equally often."""
     rare_share: float = 0.0
-    """Share of the windows that are drawn by how rare the changes of the predicted steps are in the store."""
+    """Fraction of the windows sampled by how rare the changes in their predicted steps are in the dataset."""
     reward_weight: float = 1.0
-    """Factor on the losses of the reward and termination heads beside that of the frames."""
+    """Weight of the losses of the reward and termination heads, relative to the loss of the frames."""
     anneal: bool = False
     """Whether the learning rate falls to zero along a cosine over the phase's steps or minutes."""
 
@@ -191,25 +205,25 @@ class TrainingConfig:
     """All that decides what is learned, apart from the dataset: a preset, with what the command line changes in it."""
 
     name: str
-    """Of the preset."""
+    """Name of the preset."""
     predictor: PredictorConfig
     """The network."""
     view: str
-    """How it looks at frames: rgb or gray84."""
+    """Frames that the network sees: rgb or gray84."""
     optimizer: OptimizerConfig
-    """Made anew for each phase."""
+    """The optimizer, created again for each phase."""
     phases: tuple[Phase, ...]
     """The curriculum."""
     seed: int = 1
-    """Weights, split and order of the data follow from it."""
+    """Random seed of the initial weights, the train/test split and the order of the data."""
     test_fraction: float = 0.1
-    """Share of the frames that is held out."""
+    """Fraction of the frames held out for validation."""
     evaluate_every: int = 500
     """Updates of a phase between held-out evaluations; there is one more at its end."""
     windows: int = 32
     """Held-out windows."""
     horizons: tuple[int, ...] = (1, 10, 30)
-    """Steps ahead at which the held-out error is taken."""
+    """Prediction steps at which the held-out error is measured."""
 
     def __post_init__(self) -> None:
         if not self.phases:
@@ -231,8 +245,8 @@ class TrainingConfig:
 
 def _listed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _listed(each) for key, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def within_minutes(phases: tuple[Phase, ...], minutes: float) -> tuple[Phase, ...]:
