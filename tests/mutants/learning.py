@@ -177,10 +177,10 @@ LEARNING = (
         "test_presets.py::test_colors_are_those_of_the_training_part",
     ),
     Mutant(
-        "gray networks have palette cycling and those in color none",
+        "networks in color have no palette cycling",
         "pixel/statistics.py",
-        "    if view is not None:",
-        "    if view is None:",
+        '"quantized": quantized, "palette_cycle": cycle}',
+        '"quantized": quantized, "palette_cycle": ()}',
         "test_presets.py::test_colors_that_turn_into_others_are_numbers_of_the_palette",
     ),
     Mutant(
