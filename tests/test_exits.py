@@ -332,6 +332,15 @@ def test_a_silent_failure_of_a_c_library_is_a_lack_of_memory_under_a_limit(
     assert ("not enough memory" in capsys.readouterr().err) == (code == 2)
 
 
+@pytest.mark.parametrize("failure", [MemoryError(), SystemError("error return without exception set")])
+def test_a_lack_of_memory_while_reporting_is_one_line_and_2(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ends, "_reason", lambda error: _raise(failure))
+    assert ends.run(lambda: _raise(MemoryError())) == 2
+    assert capfd.readouterr().err.startswith("acvp: not enough memory: ")
+
+
 def _raise(error: BaseException) -> int:
     raise error
 

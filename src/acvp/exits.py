@@ -174,6 +174,9 @@ MEMORY_SIGNS = (
 )
 """Parts of messages with which libraries report a lack of memory without MemoryError."""
 
+NO_MEMORY_LEFT = b"acvp: not enough memory: close other programs, raise ulimit -v, or ask for less at once\n"
+"""Made beforehand, for when there is no memory left to make a message."""
+
 handler = SignalHandler()
 
 
@@ -233,7 +236,11 @@ def run(command: Callable[[], int]) -> int:
         raise
     except BaseException as error:
         handler.ending = True
-        return _end(error)
+        try:
+            return _end(error)
+        except (MemoryError, SystemError):  # too little memory even to say so
+            os.write(2, NO_MEMORY_LEFT)
+            return EXIT_USER_ERROR
     return code
 
 
