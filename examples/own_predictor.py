@@ -45,7 +45,7 @@ class DifferencePredictor(HistoryPredictor, kind="difference"):
         return stacked[:, -self.colors :] + self.change(features), None
 
 
-def main(folder: Path, frames: int = 20_000, preset: str = "cpu") -> Any:
+def main(folder: Path, frames: int = 20_000, preset: str = "smoke") -> Any:
     """Record a game, train the predictor, check it, and look five steps ahead."""
     dataset = acvp.collect("toy", folder / "data", frames=frames)
     predictor = acvp.train(folder / "data", folder / "run", model="difference", preset=preset)

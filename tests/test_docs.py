@@ -28,7 +28,6 @@ from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
-from acvp.evaluation.metrics import METRICS
 from tests.agents.small import tiny_agent
 from tests.evaluation.runs import make_run
 from tests.play.sessions import network
@@ -296,11 +295,11 @@ SHORTER = {
 """What Python on the pages has instead, so that it runs in a second."""
 
 
+@pytest.mark.usefixtures("built_in_metrics")
 @pytest.mark.parametrize("page", sorted({block.page for block in PYTHON}))
 def test_python_blocks_run(page: str, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, as a reader goes through a page."""
     monkeypatch.chdir(world)
-    monkeypatch.setattr("acvp.evaluation.metrics.METRICS", METRICS.copy())
     if page == "play.md":
         pytest.importorskip("onnxruntime")
         assert main(["export", "--predictor", "runs/mine", "--onnx", "folder"]) == 0
