@@ -6,8 +6,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from acvp.models import FeedforwardConfig, MlpConfig, NoActionConfig, PredictorConfig, RecurrentConfig, build_predictor
+from acvp.models import (
+    FeedforwardConfig,
+    MlpConfig,
+    NoActionConfig,
+    PredictorConfig,
+    RecurrentConfig,
+    build_predictor,
+    config_from_dict,
+)
+from acvp.models.baselines import MlpPredictor
 from acvp.models.encoder_decoder import Deconvolution, FrameDecoder, FrameEncoder
+from acvp.models.sizes import GRAY_84
 from tests.models.small_predictors import LEARNED, SIZES, seeded
 
 
@@ -33,6 +43,21 @@ def parameters(config: PredictorConfig) -> int:
 )
 def test_parameter_counts_are_those_of_the_authors_code(config: PredictorConfig, count: int) -> None:
     assert parameters(config) == count
+
+
+@pytest.mark.parametrize("actions", [3, 18])
+def test_the_gray_mlp_has_as_many_parameters_as_the_gray_recurrent_network(actions: int) -> None:
+    sizes = MlpPredictor.sizes("cpu", GRAY_84)
+    mlp = parameters(MlpConfig(actions=actions, frame=GRAY_84, **sizes))
+    assert mlp / parameters(RecurrentConfig.gray_84x84(actions=actions)) == pytest.approx(1, abs=0.02)
+    assert MlpPredictor.sizes("paper", GRAY_84) == sizes
+    assert MlpPredictor.sizes("paper", (210, 160, 3)) == {}
+
+
+@pytest.mark.parametrize("stored", [{}, {"hidden": [400, 2048, 2048, 400]}], ids=["without sizes", "with sizes"])
+def test_a_stored_gray_mlp_keeps_its_earlier_size(stored: dict[str, list[int]]) -> None:
+    config = config_from_dict({"kind": "mlp", "actions": 3, "frame": [84, 84, 1], "pixel_scale": 128.0} | stored)
+    assert parameters(config) == 11_495_600
 
 
 def test_tensor_transform_has_one_matrix_per_action() -> None:

@@ -16,8 +16,10 @@ from acvp.models.config import PredictorConfig
 from acvp.models.encoder_decoder import linear
 from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import HistoryPredictor
-from acvp.models.sizes import paper_view
+from acvp.models.sizes import GRAY_84, paper_view
 
+GRAY_HIDDEN = (1200, 2048, 2048, 1200)
+"""Hidden units for 84×84 gray frames: about as many parameters as the gray recurrent network (deviation M8)."""
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineConfig(PredictorConfig):
@@ -72,8 +74,10 @@ class MlpPredictor(HistoryPredictor, kind="mlp"):
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
-        """Return few hidden units for the preset smoke, else the paper's."""
-        return {"hidden": (64,) * 4} if preset == "smoke" else {}
+        """Return few hidden units for the preset smoke, more for gray frames, else the paper's."""
+        if preset == "smoke":
+            return {"hidden": (64,) * 4}
+        return {"hidden": GRAY_HIDDEN} if frame == GRAY_84 else {}
 
     @classmethod
     def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
