@@ -21,6 +21,7 @@ from acvp.models.sizes import GRAY_84, paper_view
 GRAY_HIDDEN = (1200, 2048, 2048, 1200)
 """Hidden units for 84×84 gray frames: about as many parameters as the gray recurrent network (deviation M8)."""
 
+
 @dataclass(frozen=True, kw_only=True)
 class BaselineConfig(PredictorConfig):
     """A predictor that sees the last frame only."""
