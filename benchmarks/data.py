@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def config(name: str, out: Path, frames: int = FRAMES, workers: int = 1) -> CollectConfig:
-    return CollectConfig(env_id=name, out=out, frames=frames, seed=SEED, epsilon=0.3, workers=workers)
+    return CollectConfig(env_id=name, out=out, frames=frames, seed=SEED, epsilon=(0.3,), workers=workers)
 
 
 def measure(name: str, folder: Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def main() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        collect(CollectConfig(env_id="freeway", out=Path(folder) / "store", frames=FRAMES, seed=SEED, epsilon=0.3))
+        collect(CollectConfig(env_id="freeway", out=Path(folder) / "store", frames=FRAMES, seed=SEED, epsilon=(0.3,)))
         store = EpisodeStore(Path(folder) / "store")
         predictor = gray_predictor(store)
         body = measure(predictor, store, Path(folder))

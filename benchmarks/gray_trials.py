@@ -202,7 +202,7 @@ def record(config: TrialsConfig, policy: str, frames: int, *, seed: int) -> Path
     """Record a dataset, or take the one that is there."""
     out = config.home / "stores" / f"{config.game}-{policy}{'' if seed == 1 else '-test'}"
     named = {"agent": f"agent:{config.game}", "mixed": f"mixed:{config.game}"}.get(policy, policy)
-    options = CollectConfig(env_id=config.game, out=out, policy=named, epsilon=EPSILON, frames=frames, seed=seed)
+    options = CollectConfig(env_id=config.game, out=out, policy=(named,), epsilon=(EPSILON,), frames=frames, seed=seed)
     collect(options, lambda *done: None, mixed_policy)
     return out
 

@@ -87,8 +87,8 @@ def main(config: PretrainConfig) -> None:
 def make(game: str, config: PretrainConfig) -> None:
     """From nothing to a packaged predictor of one game."""
     stores = config.home / "stores"
-    record(CollectConfig(env_id=game, out=stores / game, frames=config.frames, seed=1, epsilon=0.3))
-    test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=0.3)
+    record(CollectConfig(env_id=game, out=stores / game, frames=config.frames, seed=1, epsilon=(0.3,)))
+    test = CollectConfig(env_id=game, out=stores / f"{game}-test", frames=config.test_frames, seed=2, epsilon=(0.3,))
     record(test)
     run = config.home / "runs" / f"{game}-{config.name}"
     learn(

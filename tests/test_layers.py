@@ -26,7 +26,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 SIBLINGS_ALLOWED = {("agents", "data")}
-ENVS_ALLOWED_IN_DATA = {"collect", "replay"}
+ENVS_ALLOWED_IN_DATA = {"collect", "policies", "replay"}
 
 
 def imports_of(file: Path) -> set[str]:

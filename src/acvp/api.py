@@ -28,18 +28,30 @@ def collect(
     out: str | Path,
     *,
     frames: int = 20_000,
-    policy: str = "sticky-random",
+    policy: str | Sequence[str] = "sticky-random",
+    epsilon: float | Sequence[float] = 0.3,
     seed: int = 1,
     **options: Any,
 ) -> EpisodeStore:
     """Record a game into a dataset, and return it; a dataset that has these frames already is returned at once.
 
+    Several policies, each with its `epsilon`, play a mix.
+
     >>> dataset = acvp.collect("freeway", "data/freeway", frames=100_000)
     """
     load = load_policy
-    if policy.startswith("agent:"):
+    policies = (policy,) if isinstance(policy, str) else tuple(policy)
+    if any(name.startswith("agent:") for name in policies):
         from acvp.agents.agent import load_any_policy as load
-    config = CollectConfig(env_id=env_id, out=Path(out), frames=frames, policy=policy, seed=seed, **options)
+    config = CollectConfig(
+        env_id=env_id,
+        out=Path(out),
+        frames=frames,
+        policy=policies,
+        epsilon=(epsilon,) if isinstance(epsilon, int | float) else tuple(epsilon),
+        seed=seed,
+        **options,
+    )
     return record(config, load=load)
 
 

@@ -164,7 +164,7 @@ def test_an_agent_records_the_same_store_whatever_the_workers(tmp_path: Path) ->
     arguments = ["collect", "--env-id", "toy", "--policy", policy, "--epsilon", "0.3", "--frames", "300"]
     assert main([*arguments, "--out", str(tmp_path / "a")]) == 0
     config = CollectConfig(
-        env_id="toy", policy=policy, epsilon=0.3, frames=300, out=tmp_path / "b", workers=2, max_steps=None
+        env_id="toy", policy=(policy,), epsilon=(0.3,), frames=300, out=tmp_path / "b", workers=2, max_steps=None
     )
     store = collect(config, load=load_any_policy)
     assert store.info.policy == policy

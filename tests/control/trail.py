@@ -76,7 +76,7 @@ if TRAIL not in gymnasium.registry:
 
 
 def trail_store(path: Path, frames: int = 300) -> EpisodeStore:
-    return collect(CollectConfig(env_id=TRAIL, out=path, frames=frames, policy="random", seed=3))
+    return collect(CollectConfig(env_id=TRAIL, out=path, frames=frames, policy=("random",), seed=3))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,5 @@
 import filecmp
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,10 +9,10 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import MAX_STEPS, CollectConfig, collect
-from acvp.data.policies import MEAN_REPEATS, load_policy, sticky_random_policy
+from acvp.data.policies import MEAN_REPEATS, load_policy, share_of_episode, sticky_random_policy
 from acvp.data.replay import first_difference, replay_game
-from acvp.data.store import EpisodeStore
-from acvp.data.verify import verify
+from acvp.data.store import EpisodeStore, part_path
+from acvp.data.verify import describe, verify
 from acvp.envs import load_module
 from acvp.errors import UserError
 
@@ -133,14 +134,102 @@ def failing_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -
 
 
 def test_a_policy_of_ones_own(tmp_path: Path) -> None:
-    store = collect(toy(tmp_path, policy=f"{__name__}:counting_policy", epsilon=0.0))
+    store = collect(toy(tmp_path, policy=(f"{__name__}:counting_policy",), epsilon=(0.0,)))
     for episode in store:
         assert episode.actions.tolist() == [t % 3 for t in range(len(episode) - 1)]
     assert store.info.policy == f"{__name__}:counting_policy"
 
 
+def least_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> object:
+    return lambda frame: 0
+
+
+MIX = {"policy": (f"{__name__}:counting_policy", f"{__name__}:least_policy", "held"), "epsilon": (0.0, 0.25, 0.5)}
+
+
+@pytest.mark.slow
+def test_a_mix_is_the_same_store_whatever_the_workers_and_stops(tmp_path: Path) -> None:
+    once = collect(toy(tmp_path / "once", **MIX))
+    collect(toy(tmp_path / "workers", workers=3, **MIX))
+    collect(toy(tmp_path / "extended", frames=100, **MIX))
+    collect(toy(tmp_path / "extended", **MIX))
+    assert same_folders(tmp_path / "once", tmp_path / "workers")
+    assert same_folders(tmp_path / "once", tmp_path / "extended")
+    assert verify(tmp_path / "once") == []
+    with replay_game(once) as game:
+        assert [first_difference(episode, game) for episode in once] == [None] * len(once)
+
+
+def test_each_episode_of_a_mix_says_who_played_it(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path, frames=1500, max_steps=40, **MIX))
+    players = [store.played_by(position) for position in range(len(store))]
+    for player, episode in zip(players, store, strict=True):
+        if player.policy.endswith("counting_policy"):
+            assert episode.actions.tolist() == [t % 3 for t in range(len(episode) - 1)]
+        if player.policy.endswith("least_policy"):
+            assert 0.05 < (episode.actions != 0).mean() < 0.5  # ε = 0.25, and a fifth of the random actions is 0
+        assert player.epsilon == MIX["epsilon"][MIX["policy"].index(player.policy)]
+
+
+def test_in_a_mix_every_policy_plays_once_in_each_turn_in_random_order(tmp_path: Path) -> None:
+    config = toy(tmp_path, **MIX)
+    turns = [[share_of_episode(config.shares, 5, 3 * turn + place) for place in range(3)] for turn in range(50)]
+    assert all(sorted(turn) == sorted(config.shares) for turn in turns)
+    assert len({tuple(turn) for turn in turns}) == 6
+    assert turns != [[share_of_episode(config.shares, 6, 3 * turn + place) for place in range(3)] for turn in range(50)]
+
+
+def test_a_dataset_names_the_policies_of_its_mix(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path, **MIX))
+    reopened = EpisodeStore(tmp_path)
+    assert reopened.info == store.info
+    assert reopened.info.mix == tuple(zip(MIX["policy"], MIX["epsilon"], strict=True))
+    assert reopened.info.epsilon == 0.25
+    rows = dict(describe(reopened))
+    assert rows["policy"].endswith("held, ε = 0.5; seed 5")
+    assert f"held, ε = 0.5: {sum(e.header.policy == 'held' for e in store)} episodes" in rows["played by"]
+
+
+def test_another_mix_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    collect(toy(tmp_path, **MIX))
+    with pytest.raises(UserError, match="records something else: mix"):
+        collect(toy(tmp_path, **(MIX | {"epsilon": (0.5, 0.25, 0.0)})))
+
+
+def test_one_policy_is_recorded_as_before_mixes(tmp_path: Path) -> None:
+    store = collect(toy(tmp_path))
+    assert "mix" not in json.loads((tmp_path / "store.json").read_text())
+    assert b'"policy' not in part_path(tmp_path, 0).read_bytes()[:4000].replace(b"\\", b"")
+    assert store.played_by(0) == ("sticky-random", 0.3)
+
+
+def test_one_epsilon_is_for_all_policies_and_others_need_one_each(tmp_path: Path) -> None:
+    assert [share.epsilon for share in toy(tmp_path, policy=("random", "held"), epsilon=(0.1,)).shares] == [0.1, 0.1]
+    with pytest.raises(UserError, match="--epsilon has 3 values for 2 policies"):
+        toy(tmp_path, policy=("random", "held"), epsilon=(0.1, 0.2, 0.3))
+
+
+def test_held_keeps_directions_for_ten_to_sixty_steps_and_prefers_one() -> None:
+    names = ("NOOP", "FIRE", "UP", "DOWN")
+    preferred = []
+    for seed in range(20):
+        play = load_policy("held")(names, np.random.default_rng(seed))
+        actions = [play(np.zeros((1, 1, 3), np.uint8)) for _ in range(3000)]
+        assert set(actions) == {2, 3}
+        changes = np.flatnonzero(np.diff(actions)) + 1
+        assert np.diff([0, *changes]).min() >= 10
+        preferred.append(2 if np.mean(np.array(actions) == 2) > 0.5 else 3)
+        assert max(np.mean(np.array(actions) == preferred[-1]), 0.6) < 0.9
+    assert set(preferred) == {2, 3}
+
+
+def test_held_holds_all_actions_of_a_game_without_directions() -> None:
+    play = load_policy("held")(("A", "B", "C"), np.random.default_rng(0))
+    assert {play(np.zeros((1, 1, 3), np.uint8)) for _ in range(3000)} == {0, 1, 2}
+
+
 def test_epsilon_is_the_share_of_random_actions(tmp_path: Path) -> None:
-    store = collect(toy(tmp_path, policy=f"{__name__}:counting_policy", epsilon=0.5, frames=3000))
+    store = collect(toy(tmp_path, policy=(f"{__name__}:counting_policy",), epsilon=(0.5,), frames=3000))
     actions = np.concatenate([episode.actions for episode in store])
     share = (actions >= 3).mean()  # only chance gives these: 2 of 5 actions
     assert share == pytest.approx(0.5 * 2 / 5, abs=0.03)
@@ -150,14 +239,14 @@ def test_epsilon_is_the_share_of_random_actions(tmp_path: Path) -> None:
 def test_an_impossible_action_names_the_policy(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(UserError, match="bad_policy' chose action 99; the game has 0 to 4"):
-            collect(toy(tmp_path / str(workers), policy=f"{__name__}:bad_policy", epsilon=0.0, workers=workers))
+            collect(toy(tmp_path / str(workers), policy=(f"{__name__}:bad_policy",), epsilon=(0.0,), workers=workers))
 
 
 @pytest.mark.slow
 def test_a_policys_mistake_in_a_worker_names_its_line(tmp_path: Path) -> None:
     message = r"failing_policy' raised ZeroDivisionError: the policy's own mistake \(test_collect\.py, line \d+\)"
     with pytest.raises(UserError, match=message):
-        collect(toy(tmp_path, policy=f"{__name__}:failing_policy", workers=2))
+        collect(toy(tmp_path, policy=(f"{__name__}:failing_policy",), workers=2))
 
 
 def test_sticky_random_keeps_its_actions_for_a_while() -> None:
@@ -186,7 +275,7 @@ def test_a_policy_that_is_none(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilon": 1.5}, "--epsilon 1.5"),
+        ({"epsilon": (0.3, 1.5)}, "--epsilon 1.5"),
         ({"frames": 0}, "--frames 0: at least 1"),
         ({"workers": 0}, "--workers 0: at least 1"),
         ({"seed": -1}, "--seed -1"),

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def needed_bytes(place: str, folder: Path) -> int:
     return {
         "part": len(serialize(third)),
         "index": len(IndexEntry.of(third, serialize(third)).to_line()) + 1,
-        "store.json": len(seal({"store_format": STORE_FORMAT} | asdict(INFO))),
+        "store.json": len(seal({"store_format": STORE_FORMAT} | INFO.to_json())),
     }[place]
 
 

@@ -12,7 +12,7 @@ from acvp.exits import EXIT_OK
 def run(config: CollectConfig) -> int:
     """Record until the dataset has as many frames as asked for."""
     load = load_policy
-    if config.policy.startswith("agent:"):
+    if any(policy.startswith("agent:") for policy in config.policy):
         from acvp.agents.agent import load_any_policy as load
     with progress_bar("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
         task = bar.add_task("recording", total=config.frames, rate=0.0, size=0.0)

@@ -103,8 +103,9 @@ def import_modules(options: Any) -> None:
     prefix = (getattr(options, "env_id", None) or "").rpartition(":")[0]
     if getattr(options, "actions", None) is not None:
         prefix = ""  # data import with --actions: the game need not be installed
-    modules, policy = [getattr(options, "import_module", None), prefix], getattr(options, "policy", "")
-    if any(modules) or (":" in policy and not policy.startswith("agent:")):
+    modules, policy = [getattr(options, "import_module", None), prefix], getattr(options, "policy", ())
+    policies = [policy] if isinstance(policy, str) else policy
+    if any(modules) or any(":" in name and not name.startswith("agent:") for name in policies):
         sys.path.append(str(Path.cwd()))
     for module in filter(None, modules):
         load_module(module)

@@ -23,12 +23,22 @@ from itertools import count
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 
 from acvp.data.episode import Episode, parse, serialize
-from acvp.data.policies import LoadPolicy, Player, Policy, load_policy, random_actions
+from acvp.data.policies import (
+    LoadPolicy,
+    Player,
+    Policy,
+    PolicyShare,
+    load_policy,
+    policy_shares,
+    random_actions,
+    share_of_episode,
+)
 from acvp.data.recording import MAX_ACTIONS, EpisodeRecorder
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.writer import StoreWriter, open_writer
@@ -190,11 +200,11 @@ class CollectConfig:
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
     """Dataset folder."""
-    policy: str = "sticky-random"
-    """random; sticky-random: random, repeated for a while; agent:NAME: see acvp agent evaluate;
-    MODULE:FUNCTION: your own."""
-    epsilon: float = 0.3
-    """Probability of a random action instead of the policy's, at each agent step."""
+    policy: tuple[str, ...] = ("sticky-random",)
+    """random; sticky-random: random, repeated for a while; held: a direction held for 10 to 60 steps; agent:NAME: see
+    acvp agent evaluate; MODULE:FUNCTION: your own. Several play a mix: an episode each, in random order."""
+    epsilon: tuple[float, ...] = (0.3,)
+    """Probability of a random action instead of the policy's, at each agent step: one for each policy, or one."""
     frames: int = 20_000
     """Number of frames to record. The last episode is recorded to its end, so there will be a few more."""
     workers: int = 1
@@ -212,11 +222,18 @@ class CollectConfig:
     """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
-        require_probability(epsilon=self.epsilon)
+        for epsilon in self.epsilon:
+            require_probability(epsilon=epsilon)
+        policy_shares(self.policy, self.epsilon)
         require_probability(below_one=True, sticky=self.sticky)
         require(1, LONGEST, frames=self.frames, max_steps=self.max_steps)
         require(1, AT_ONCE, workers=self.workers, frame_skip=self.frame_skip)
         require_seed(self.seed)
+
+    @property
+    def shares(self) -> tuple[PolicyShare, ...]:
+        """The policies with their ε."""
+        return policy_shares(self.policy, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -225,35 +242,37 @@ class EpisodePlayer:
 
     config: CollectConfig
     game: Game
-    policy: Policy
+    policies: dict[str, Policy]
     recorder: EpisodeRecorder = field(default_factory=EpisodeRecorder)
 
     def __call__(self, number: int) -> Episode:
         game, recorder, seed = self.game, self.recorder, derived_seed("game", self.config.seed, number)
         rng = generator("policy", self.config.seed, number)
-        player = self.policy(game.action_meanings, rng)
+        share = share_of_episode(self.config.shares, self.config.seed, number)
+        player = self.policies[share.policy](game.action_meanings, rng)
         frame = game.reset(seed)
         recorder.start(frame, game.color_keys(), game.lives)
         terminated = truncated = False
         while not (terminated or truncated):
-            action = self._choose(player, frame, rng)
+            action = self._choose(share, player, frame, rng)
             frame, reward, terminated, truncated = game.step(action)
             recorder.step(action, reward, frame, game.color_keys(), game.lives)
-        return recorder.finish(number=number, seed=seed, terminated=terminated, truncated=truncated)
+        played_by = share._asdict() if len(self.config.shares) > 1 else {}
+        return recorder.finish(number=number, seed=seed, terminated=terminated, truncated=truncated, **played_by)
 
-    def _choose(self, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
+    def _choose(self, share: PolicyShare, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
         count = len(self.game.action_meanings)
-        if rng.random() < self.config.epsilon:
+        if rng.random() < share.epsilon:
             return int(random_actions(rng, count, 1)[0])
         action = int(player(frame))
         if not 0 <= action < count:
-            raise UserError(f"policy {self.config.policy!r} chose action {action}; the game has 0 to {count - 1}")
+            raise UserError(f"policy {share.policy!r} chose action {action}; the game has 0 to {count - 1}")
         return action
 
 
 def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> EpisodePlayer:
     """Return a player with a new game and policy."""
-    policy = load(config.policy)
+    policies = {name: load(name) for name in config.policy}
     options = {"sticky": config.sticky, "frame_skip": config.frame_skip, "import_module": config.import_module}
     game = make_game(config.env_id, max_steps=config.max_steps, **options)  # type: ignore[arg-type]
     if game.limit is None:
@@ -261,7 +280,7 @@ def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> Episod
         game = make_game(config.env_id, max_steps=MAX_STEPS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
         raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a dataset can have {MAX_ACTIONS}")
-    return EpisodePlayer(config, game, policy)
+    return EpisodePlayer(config, game, policies)
 
 
 def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer:
@@ -347,13 +366,15 @@ def _report(writer: StoreWriter, progress: Progress) -> None:
 
 
 def _describe(config: CollectConfig, game: Game) -> StoreInfo:
+    shares = config.shares
     return StoreInfo(
         env_id=game.env_id,
         settings=game.settings,
         frame_shape=game.frame_shape,
         action_meanings=game.action_meanings,
-        policy=config.policy,
-        epsilon=config.epsilon,
+        policy=", ".join(dict.fromkeys(config.policy)),
+        epsilon=fmean(share.epsilon for share in shares),
         seed=config.seed,
         versions=game.versions,
+        mix=shares if len(shares) > 1 else (),
     )

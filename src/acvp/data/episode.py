@@ -101,6 +101,14 @@ class EpisodeHeader:
     """SHA-256 of frames and actions: equal for duplicates, whatever their number or seed."""
     opening: str
     """SHA-256 of the first 32 frames and their actions (of all, if there are fewer)."""
+    policy: str | None = None
+    """The policy that played it, if the dataset mixes several; None: the one that the dataset names."""
+    epsilon: float | None = None
+    """Its probability of a random action."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name; those of a mix only where there is one."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,7 +249,7 @@ def serialize(episode: Episode) -> bytes:
     }
     if episode.palette is not None:
         tensors["palette"] = episode.palette
-    header = {"part_format": PART_FORMAT} | asdict(episode.header)
+    header = {"part_format": PART_FORMAT} | episode.header.to_json()
     return bytes(safetensors.numpy.save(tensors, {"acvp": json.dumps(header)}))
 
 
@@ -268,12 +276,13 @@ def _header(values: Any) -> EpisodeHeader:
     version = values.pop("part_format", None)
     if version != PART_FORMAT:
         raise PartError(f"part format {version!r}, this acvp reads {PART_FORMAT}: a newer acvp may read it")
-    kinds = {"int": int, "str": str, "bool": bool}
+    kinds = {"int": int, "str": str, "bool": bool, "str | None": str | None, "float | None": float | None}
     for field in fields(EpisodeHeader):
-        if type(values.get(field.name)) is not kinds[str(field.type)]:
+        value = values.get(field.name)
+        if not isinstance(value, kinds[str(field.type)]) or (isinstance(value, bool) and field.type != "bool"):
             raise PartError(f"its header says {field.name} = {values.get(field.name)!r}, which is no {field.type}")
-    if len(values) != len(fields(EpisodeHeader)):
-        raise PartError(f"its header has unknown fields: {sorted(values)}")
+    if unknown := values.keys() - {field.name for field in fields(EpisodeHeader)}:
+        raise PartError(f"its header has unknown fields: {sorted(unknown)}")
     header = EpisodeHeader(**values)
     if not (1 <= header.height <= MAX_SIDE and 1 <= header.width <= MAX_SIDE):
         raise PartError(f"frames of {header.height}×{header.width}: sides from 1 to {MAX_SIDE} are possible")

@@ -1,4 +1,4 @@
-"""Policies that play while frames are recorded, and the random actions of all that explores.
+"""Policies that play while frames are recorded, alone or in a mix, and the random actions of all that explores.
 
 A policy is a function that is called once per episode with the names of the actions and a random generator. It returns
 the player: a function from the current frame to an action.
@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import importlib
 import operator
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.envs.actions import parse
 from acvp.errors import UserError, describe, user_code
+from acvp.seeding import generator
 
 Player = Callable[[NDArray[np.uint8]], int]
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
@@ -28,6 +30,8 @@ Actions = NDArray[np.int64]  # (n,)
 
 MEAN_REPEATS = 10
 """Mean number of agent steps for which sticky-random repeats an action: two thirds of a second of Atari."""
+HELD_STEPS = (10, 60)
+"""Fewest and most agent steps for which `held` keeps a direction: less than a second of Atari to four."""
 
 
 def random_actions(rng: np.random.Generator, actions: int, count: int) -> Actions:
@@ -59,7 +63,57 @@ def sticky_random_policy(action_meanings: tuple[str, ...], rng: np.random.Genera
     return play
 
 
-NAMED_POLICIES: dict[str, Policy] = {"random": random_policy, "sticky-random": sticky_random_policy}
+def held_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
+    """Hold one direction after another for long, half of the time the one that the episode prefers: crosses roads.
+
+    A game whose actions are not named by directions has all of them held.
+    """
+    moves = [parse(name) for name in action_meanings]
+    directions = [action for action, move in enumerate(moves) if move is not None and move.moves]
+    actions = directions or list(range(len(action_meanings)))
+    preferred = actions[rng.integers(len(actions))]
+    action = left = 0
+
+    def play(frame: NDArray[np.uint8]) -> int:
+        nonlocal action, left
+        if left == 0:
+            action = preferred if rng.random() < 0.5 else actions[rng.integers(len(actions))]
+            left = int(rng.integers(HELD_STEPS[0], HELD_STEPS[1] + 1))
+        left -= 1
+        return action
+
+    return play
+
+
+NAMED_POLICIES: dict[str, Policy] = {
+    "random": random_policy,
+    "sticky-random": sticky_random_policy,
+    "held": held_policy,
+}
+
+
+class PolicyShare(NamedTuple):
+    """A policy and its ε: they play a share of the episodes of a dataset."""
+
+    policy: str
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"{self.policy}, ε = {self.epsilon:g}"
+
+
+def policy_shares(policies: Sequence[str], epsilons: Sequence[float]) -> tuple[PolicyShare, ...]:
+    """Return policies with their ε: one for each of them, or one for all."""
+    if not policies or len(epsilons) not in {1, len(policies)}:
+        raise UserError(f"--epsilon has {len(epsilons)} values for {len(policies)} policies: give one for each, or one")
+    repeated = list(epsilons) * (len(policies) // len(epsilons))
+    return tuple(PolicyShare(policy, float(epsilon)) for policy, epsilon in zip(policies, repeated, strict=True))
+
+
+def share_of_episode(shares: Sequence[PolicyShare], seed: int, number: int) -> PolicyShare:
+    """Return who plays an episode: of every len(shares) episodes in a row, each share plays one, in random order."""
+    turn, place = divmod(number, len(shares))
+    return shares[int(generator("mix", seed, turn).permutation(len(shares))[place])]
 
 
 def load_policy(name: str) -> Policy:

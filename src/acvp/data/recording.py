@@ -64,8 +64,17 @@ class EpisodeRecorder:
         """Frames recorded so far."""
         return len(self._lives)
 
-    def finish(self, *, number: int, seed: int, terminated: bool, truncated: bool) -> Episode:
-        """Return the finished episode."""
+    def finish(
+        self,
+        *,
+        number: int,
+        seed: int,
+        terminated: bool,
+        truncated: bool,
+        policy: str | None = None,
+        epsilon: float | None = None,
+    ) -> Episode:
+        """Return the finished episode; of a mix of policies, with the one that played it."""
         self._flush()
         content = self._hash(len(self._actions))
         header = EpisodeHeader(
@@ -78,6 +87,8 @@ class EpisodeRecorder:
             truncated=truncated,
             content=content,
             opening=self._opening or content,
+            policy=policy,
+            epsilon=epsilon,
         )
         return Episode(
             header,

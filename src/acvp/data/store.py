@@ -22,6 +22,7 @@ import numpy as np
 
 from acvp.data.episode import MAX_SIDE, Episode, parse
 from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
+from acvp.data.policies import PolicyShare
 from acvp.data.recording import MAX_ACTIONS
 from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
@@ -51,13 +52,25 @@ class StoreInfo:
     action_meanings: tuple[str, ...]
     """Names of the actions."""
     policy: str
-    """Name of the policy that played."""
+    """Name of the policy that played; of a mix, all their names."""
     epsilon: float = 0.0
-    """Probability of a random action instead of the policy's."""
+    """Probability of a random action instead of the policy's; of a mix, the mean."""
     seed: int = 0
     """Episode e is a pure function of this seed and e."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of the libraries that made the frames."""
+    mix: tuple[PolicyShare, ...] = ()
+    """The policies of a mix with their ε; empty: one policy played all episodes."""
+
+    @property
+    def played_by(self) -> str:
+        """Who played, in words."""
+        return "; ".join(map(str, self.mix or (PolicyShare(self.policy, self.epsilon),)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name; `mix` only where there is one, as in datasets of 0.1.0."""
+        values = asdict(self)
+        return values if self.mix else {name: value for name, value in values.items() if name != "mix"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +174,13 @@ class EpisodeStore(Sequence[Episode]):
         part._episodes = self._episodes
         return part
 
+    def played_by(self, position: int) -> PolicyShare:
+        """Return the policy that played an episode, and its ε."""
+        header = self[position].header
+        if header.policy is None or header.epsilon is None:
+            return PolicyShare(self.info.policy, self.info.epsilon)
+        return PolicyShare(header.policy, header.epsilon)
+
     @property
     def frames(self) -> int:
         return sum(entry.frames for entry in self.entries)
@@ -187,7 +207,7 @@ class EpisodeStore(Sequence[Episode]):
     @property
     def digest(self) -> str:
         """A hash of the whole dataset: equal datasets have equal digests."""
-        lines = json.dumps(asdict(self.info), sort_keys=True) + "".join(entry.to_line() for entry in self.entries)
+        lines = json.dumps(self.info.to_json(), sort_keys=True) + "".join(entry.to_line() for entry in self.entries)
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -222,7 +242,16 @@ def checked_info(info: StoreInfo) -> StoreInfo:
     named = isinstance(meanings, list | tuple) and all(isinstance(meaning, str) for meaning in meanings)
     if not named or len(meanings) > MAX_ACTIONS:
         raise ValueError(f"actions {meanings!r:.80}: a name for each and at most {MAX_ACTIONS} are possible")
-    return replace(info, frame_shape=(shape[0], shape[1], 3), action_meanings=tuple(meanings))
+    return replace(info, frame_shape=(shape[0], shape[1], 3), action_meanings=tuple(meanings), mix=_mix(info.mix))
+
+
+def _mix(values: Any) -> tuple[PolicyShare, ...]:
+    pairs = values if isinstance(values, list | tuple) else [values]
+    for pair in pairs:
+        kinds = tuple(map(type, pair)) if isinstance(pair, list | tuple) else ()
+        if kinds not in {(str, float), (str, int)}:
+            raise ValueError(f"mix of policies {values!r:.80}: each has a name and an ε")
+    return tuple(PolicyShare(*pair) for pair in pairs)
 
 
 def read_index(path: Path) -> list[IndexEntry]:

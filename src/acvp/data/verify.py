@@ -139,7 +139,7 @@ def describe(store: EpisodeStore) -> list[tuple[str, str]]:
             f"{len(store):,}: {terminated} terminated, {len(store) - terminated} truncated, {different} different",
         ),
         ("size", f"{store.size / 1e6:.2f} MB, {store.size / max(store.frames, 1):.0f} bytes a frame"),
-        ("policy", f"{info.policy}, ε = {info.epsilon:g}, seed {info.seed}"),
+        ("policy", f"{info.played_by}{'; ' if info.mix else ', '}seed {info.seed}"),
         ("made with", ", ".join(f"{name} {version}" for name, version in info.versions.items()) or "unknown"),
         ("digest", store.digest),
     ]
@@ -149,6 +149,8 @@ def describe(store: EpisodeStore) -> list[tuple[str, str]]:
             ("reward", f"{rewards.mean():.2f} an episode on average, {rewards.min():g} to {rewards.max():g}"),
             ("actions", _action_shares(store)),
         ]
+    if info.mix:
+        rows[-2:-2] = [("played by", _policy_shares(store))]
     return rows
 
 
@@ -185,6 +187,18 @@ def _image_format(path: Path) -> str:
 
 def _settings(settings: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+
+
+def _policy_shares(store: EpisodeStore) -> str:
+    """Return how many episodes and frames each policy of a mix played, and its mean reward."""
+    played: dict[str, list[Episode]] = {}
+    for position, episode in enumerate(store):
+        played.setdefault(str(store.played_by(position)), []).append(episode)
+    return "; ".join(
+        f"{name}: {len(episodes)} episodes, {sum(map(len, episodes)):,} frames, "
+        f"reward {np.mean([episode.rewards.sum() for episode in episodes]):.2f}"
+        for name, episodes in sorted(played.items())
+    )
 
 
 def _action_shares(store: EpisodeStore) -> str:

@@ -122,7 +122,7 @@ def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
         if (path / STORE_NAME).exists():
             _refuse_changed_info(path, info)
         else:
-            write_atomic(path / STORE_NAME, seal({"store_format": STORE_FORMAT} | asdict(info)))
+            write_atomic(path / STORE_NAME, seal({"store_format": STORE_FORMAT} | info.to_json()))
         writer = StoreWriter(path, info)
         writer.adopt_finished_parts()
         yield writer

@@ -325,8 +325,8 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         env_id=info.env_id,
         view=training.view,
         action_meanings=info.action_meanings,
-        data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.policy}, "
-        f"ε = {info.epsilon:g}, store digest {data.store.digest[:16]}",
+        data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.played_by}, "
+        f"store digest {data.store.digest[:16]}",
         compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{training.name}, seed {training.seed}",
