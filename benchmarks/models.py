@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models import FeedforwardConfig, Predictor, RecurrentConfig, build_predictor, squared_error_loss, unroll
-from acvp.models.acceleration import keep_freed_memory
+from acvp.models.devices import keep_freed_memory
 from acvp.models.encoder_decoder import Pair, sub_pixel_deconvolution
 from acvp.runs import peak_memory_bytes
 from benchmarks.provenance import write_results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from acvp.models import config_class
-from acvp.models.sizes import derived_sizes, network_sizes
+from acvp.models.encoder_decoder import derived_sizes, network_sizes
 
 FrameShape = tuple[int, int, int]
 

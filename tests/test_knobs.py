@@ -16,7 +16,7 @@ from acvp.cli.knobs import knobs_of, turn
 from acvp.cli.main import load_verb, main
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.models.load import load
+from acvp.loaded import load
 from acvp.runs import RunFolder
 from acvp.training.config import TrainingConfig
 from tests.training.small import toy_store

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from acvp.data.store import StoreInfo
 from acvp.errors import UserError
 from acvp.models import build_predictor
-from acvp.models.encoder_decoder import stack_sizes
-from acvp.models.sizes import derived_stack
+from acvp.models.encoder_decoder import derived_stack, stack_sizes
 from acvp.pixel import statistics
 from acvp.pixel.statistics import Motions
 from acvp.training import presets

@@ -12,9 +12,8 @@ from rich.table import Column, Table
 
 import acvp
 from acvp import console as progress
-from acvp.cli import output
 from acvp.cli.main import main
-from acvp.console import PlainColumn, PlainConsole, TextTable, visible
+from acvp.console import PlainColumn, PlainConsole, TextTable, print_results, visible
 from acvp.data.store import StoreInfo
 from acvp.data.writer import open_writer
 from tests.data.answers import answer_episode
@@ -88,7 +87,7 @@ def test_the_results_of_a_verb_are_shown_as_they_are(
     monkeypatch.setenv("COLUMNS", "200")
     hostile = list(NAMES)
     tables = [TextTable(name, (name, "x"), ((name, "1"),)) for name in hostile]
-    output.print_results(tables, {"note": "[/]"}, Path("em:smile:oji") / "run[seed]")
+    print_results(tables, {"note": "[/]"}, Path("em:smile:oji") / "run[seed]")
     printed = capsys.readouterr().out
     assert all(printed.count(NAMES[name]) >= 3 for name in hostile)
     assert "note: [/]" in printed

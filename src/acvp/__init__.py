@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from acvp.data.store import EpisodeStore as EpisodeStore
     from acvp.envs import make_game as make_game
     from acvp.errors import UserError as UserError
+    from acvp.loaded import load as load
     from acvp.models import Predictor as Predictor
-    from acvp.models.load import load as load
     from acvp.models.rollout import rollout as rollout
     from acvp.testing import check_predictor as check_predictor
 
@@ -44,7 +44,7 @@ _HOMES = {
     "check_predictor": "acvp.testing",
     "collect": "acvp.api",
     "evaluate": "acvp.api",
-    "load": "acvp.models.load",
+    "load": "acvp.loaded",
     "make_game": "acvp.envs",
     "rollout": "acvp.models.rollout",
     "train": "acvp.api",

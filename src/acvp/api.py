@@ -73,7 +73,7 @@ def train(
 
     >>> predictor = acvp.train("data/freeway", "runs/freeway", model="pixel", minutes=30)
     """
-    from acvp.models.load import load
+    from acvp.loaded import load
     from acvp.training.config import TrainConfig
     from acvp.training.presets import make_config
     from acvp.training.run import train as fit
@@ -115,8 +115,8 @@ def evaluate(
     """
     from acvp.evaluation.config import EvaluateConfig
     from acvp.evaluation.run import evaluate_runs
+    from acvp.loaded import load
     from acvp.models import keep_freed_memory
-    from acvp.models.load import load
 
     paths = (runs,) if isinstance(runs, str | Path) else runs
     config = EvaluateConfig(

@@ -10,11 +10,14 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
+from rich.table import Column, Table
 from rich.text import Text
 
 Progress = Callable[[int, int], None]
@@ -135,3 +138,22 @@ def number(value: float) -> str:
     if value == 0 or abs(value) >= 1e-4:
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return f"{value:.1e}"
+
+
+def print_skipped(body: dict[str, Any]) -> None:
+    """Print which parts of the results are missing, and why."""
+    for name, reason in body["left_out"].items():
+        out.print(f"left out: {name}: {reason}")
+
+
+def print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
+    """Print tables, a note on them where there is one, and the folder of the files."""
+    for content in tables:
+        heads = [Column(head, overflow="fold") for head in content.heads]
+        table = Table(*heads, title=content.title, title_justify="left", title_style="bold", box=SIMPLE)
+        for row in content.rows:
+            table.add_row(*row)
+        out.print(table)
+    if "note" in body:
+        out.print(f"note: {body['note']}")
+    out.print(f"written to {folder}")

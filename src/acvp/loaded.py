@@ -1,26 +1,34 @@
-"""Loaded models: predictors with a name, a view and a device, and whether they fit each other and a dataset.
+"""Loaded models: a trained predictor from wherever it is kept, with a name, a view and a device, and whether it fits.
 
-Evaluation, analysis, control and play all look ahead with them. Two baselines stand beside every comparison: copying
-the last frame, and the mean frame of the training set.
+A predictor is kept in the package, a run, a checkpoint, a predictor folder, or the hub. `require_fit` is the one place
+that compares a predictor with a game or a dataset. Evaluation, analysis, control and play all look ahead with loaded
+models. Two baselines stand beside every comparison: copying the last frame, and the mean frame of the training set.
 
 Shapes: B windows, T time, C channels, H height, W width.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp import __version__
+from acvp.artifacts import REQUIRED, WEIGHTS_NAME, ArtifactError, read_folder
+from acvp.checkpoint import newest_good
+from acvp.console import err
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
-from acvp.errors import UserError
+from acvp.data.views import View, get_view
+from acvp.errors import UserError, one_line
 from acvp.models import (
     CopyLastFrame,
     CopyLastFrameConfig,
@@ -30,16 +38,89 @@ from acvp.models import (
     fingerprint,
     imagine,
     pick_device,
-    require_fit,
-    view_of,
+    predictor_from_files,
 )
-from acvp.models.fit import frame_size
-from acvp.models.pixels import to_pixels
+from acvp.runs import RunFolder
 
 COPY_LAST, MEAN_FRAME = "copy-last-frame", "mean-frame"
 
 Load = Callable[[Path], Predictor]
 """Reads a predictor from a folder, or from the package by its name."""
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+"""A repository of the Hugging Face hub: owner/name."""
+
+
+def packaged() -> dict[str, Path]:
+    """Return the folders of the predictors that come with acvp, by name."""
+    home = Path(str(files("acvp"))) / "pretrained"
+    return {path.parent.name: path.parent for path in sorted(home.glob("*/config.json"))}
+
+
+def load(path: str | Path) -> Predictor:
+    """Return a predictor, on the CPU and in eval mode: one that comes with acvp, by name, or that of a folder.
+
+    A folder may be a run, a checkpoint or a predictor; a run that has not finished gives the predictor of its newest
+    whole checkpoint. "owner/name", where no such folder exists, is a repository of the Hugging Face hub, which is
+    downloaded, or taken from the local cache where the hub cannot be reached. ``about`` says what a predictor was
+    trained on. A predictor of your own kind loads once its module is imported.
+
+    >>> predictor = acvp.load("freeway")
+    >>> frames, actions = episode_frames[-predictor.context :], [0, 1, 1]
+    >>> future = acvp.rollout(predictor, frames, actions)  # uint8, one frame per action
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        if str(path) in packaged():
+            return _from_folder(packaged()[str(path)])
+        if isinstance(path, str) and REPOSITORY.fullmatch(path) and not folder.parent.is_dir():
+            return _from_hub(path)
+        raise UserError(_unknown(str(path)))
+    run = RunFolder(folder)
+    if all((run.predictor / name).exists() for name in REQUIRED):
+        return _from_folder(run.predictor, folder)
+    if not (folder / WEIGHTS_NAME).exists() and run.checkpoints.is_dir():
+        checkpoint = newest_good(run.checkpoints, lambda text: err.print(f"acvp: {text}"))
+        if checkpoint is None:
+            raise UserError(f"{folder}: this run has no checkpoint yet; train it with acvp train")
+        return _from_files(str(checkpoint.path), checkpoint.files)
+    return _from_folder(folder)
+
+
+def _unknown(name: str) -> str:
+    names = ", ".join(packaged()) or "none"
+    return (
+        f"{name}: no such folder; acvp.load takes a run, a checkpoint or a predictor folder, the name of a predictor "
+        f"that comes with acvp ({names}), or owner/name of a Hugging Face hub repository"
+    )
+
+
+def _from_hub(name: str) -> Predictor:
+    """Return the predictor in a repository of the hub, or in its local cache without network."""
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=[*REQUIRED]))
+    except LocalEntryNotFoundError as error:
+        raise UserError(f"{_unknown(name)}; the hub cannot be reached and its cache has no {name}") from error
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise UserError(f"{_unknown(name)}; the hub answered: {one_line(str(error))[:200]}") from error
+    return _from_folder(folder, folder.parent.parent, name)  # its files link to others of the repository's cache
+
+
+def _from_folder(path: Path, within: Path | None = None, name: str | None = None) -> Predictor:
+    """Return the predictor in a folder; no symbolic link may lead out of it, or out of `within` if that is given."""
+    try:
+        contents = read_folder(path, within)
+    except ArtifactError as error:
+        raise ArtifactError(f"{error}; a run, a checkpoint or a predictor folder has one") from error
+    return _from_files(name or str(path), contents)
+
+
+def _from_files(name: str, contents: dict[str, bytes]) -> Predictor:
+    try:
+        predictor = predictor_from_files(contents)
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}: {error}") from error
+    assert isinstance(predictor, Predictor)
+    return predictor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +150,7 @@ class LoadedModel:
         moves = torch.from_numpy(actions).to(self.device)
         state = self.predictor.observe(real, moves[:, : given - 1])
         for frame, _ in imagine(self.predictor, state, moves[:, given - 1 :]):
-            yield to_pixels(self.predictor, frame).cpu()
+            yield normalizer.to_pixels(frame).cpu()
 
 
 def as_model(path: Path, predictor: Predictor, device: str) -> LoadedModel:
@@ -125,3 +206,52 @@ def _refuse_other_size(first: LoadedModel, other: LoadedModel) -> None:
             f"{first.name} predicts frames {one} ({first.view.name}), {other.name} {two} ({other.view.name}): "
             "runs of different sizes cannot be compared; evaluate them one by one"
         )
+
+
+class GameLike(Protocol):
+    """What a game and a dataset's ``info`` have in common."""
+
+    @property
+    def env_id(self) -> str: ...
+    @property
+    def frame_shape(self) -> tuple[int, int, int]: ...
+    @property
+    def action_meanings(self) -> tuple[str, ...]: ...
+
+
+def view_of(predictor: Predictor, name: str = "this predictor") -> View:
+    """Return the view in which a predictor sees frames; UserError where it does not say."""
+    if predictor.about is None:
+        raise UserError(f"{name} does not say which game and view it was trained on; train it with acvp train")
+    return get_view(predictor.about.view)
+
+
+def require_fit(
+    name: str,
+    predictor: Predictor,
+    game: GameLike,
+    *,
+    view: View | None = None,
+    source: str = "the game",
+    cure: str = "name a predictor of this game",
+) -> None:
+    """Refuse a predictor of another game, or of another version of it, than ``source`` has."""
+    view, about = view or view_of(predictor, name), predictor.about
+    if about is not None and about.env_id != game.env_id:
+        raise UserError(f"{name} predicts {about.env_id}, not {game.env_id} ({source}): {cure}")
+    if predictor.actions != len(game.action_meanings):
+        raise UserError(
+            f"{name} knows {predictor.actions} actions, {source} has {len(game.action_meanings)} "
+            f"({', '.join(game.action_meanings)}): {cure}"
+        )
+    shape = view.shape(game.frame_shape)
+    if tuple(predictor.config.frame) != shape:
+        raise UserError(
+            f"{name} predicts frames {frame_size(predictor.config.frame)}, {source} has {frame_size(shape)} in view "
+            f"{view.name}: {cure}"
+        )
+
+
+def frame_size(shape: tuple[int, ...]) -> str:
+    """Return a frame's shape as text: 210×160×3."""
+    return "×".join(map(str, shape))

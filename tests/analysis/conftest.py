@@ -9,7 +9,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.data.views import RGB
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
-from acvp.models.sizes import derived_sizes
+from acvp.models.encoder_decoder import derived_sizes
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,8 @@ from acvp.control.run import PredictedObservations
 from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
-from acvp.models import About, CopyLastFrameConfig, Predictor, State, require_fit
+from acvp.loaded import require_fit
+from acvp.models import About, CopyLastFrameConfig, Predictor, State
 from acvp.models.predictor import Predictions
 from tests.control.trail import MEANINGS, TRAIL, HashAgent, TrailOracle
 

@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 
 from acvp.envs import ToyGame, register_envs
-from acvp.envs.registration import IMAGINED_ID
+from acvp.envs.gym import IMAGINED_ID
 from acvp.envs.toy import TOY_ID, TOY_STEPS
 
 

@@ -17,7 +17,7 @@ from acvp.models import (
     config_to_dict,
     kinds,
 )
-from acvp.models.acceleration import cpu_has_bfloat16
+from acvp.models.devices import cpu_has_bfloat16
 from tests.models.small_predictors import EVERY, LEARNED, random_window, seeded, small_predictor
 
 

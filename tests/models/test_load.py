@@ -12,8 +12,9 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 import acvp
+from acvp import loaded
 from acvp.errors import UserError
-from acvp.models import ConfigError, load, pick_device, rollout, rollout_with_rewards
+from acvp.models import ConfigError, pick_device, rollout, rollout_with_rewards
 from tests.models.small_predictors import ACTIONS, FRAME, small_predictor
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -33,7 +34,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(
-        load, "snapshot_download", lambda name, **o: snapshot_download(name, cache_dir=tmp_path / "hub", **o)
+        loaded, "snapshot_download", lambda name, **o: snapshot_download(name, cache_dir=tmp_path / "hub", **o)
     )
     monkeypatch.chdir(tmp_path)
     return home
@@ -62,7 +63,7 @@ def test_a_missing_run_is_never_looked_up_in_the_hub(tmp_path: Path, monkeypatch
     def asked(name: str, **options: object) -> str:
         raise LocalEntryNotFoundError(f"asked the hub for {name}")
 
-    monkeypatch.setattr(load, "snapshot_download", asked)
+    monkeypatch.setattr(loaded, "snapshot_download", asked)
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as error:

@@ -16,8 +16,7 @@ from acvp.models import (
     config_from_dict,
 )
 from acvp.models.baselines import MlpPredictor
-from acvp.models.encoder_decoder import Deconvolution, FrameDecoder, FrameEncoder
-from acvp.models.sizes import GRAY_84
+from acvp.models.encoder_decoder import GRAY_84, Deconvolution, FrameDecoder, FrameEncoder
 from tests.models.small_predictors import LEARNED, SIZES, seeded
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import acvp
 from acvp.errors import UserError
-from acvp.models import ConfigError, HistoryPredictor, Predictor, PredictorConfig, build_predictor, find_class, registry
+from acvp.models import ConfigError, HistoryPredictor, Predictor, PredictorConfig, build_predictor, config, find_class
 from acvp.pixel import PixelPredictor
 
 PLUGIN = """
@@ -49,9 +49,9 @@ class Own(HistoryPredictor, kind="own-test"):
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the path, for modules of a plugin that is installed as the kind `plugin`."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
-    points = [EntryPoint("plugin", "acvp_test_plugin:Plugin", registry.ENTRY_POINTS)]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "acvp.predictors" else [])
+    monkeypatch.setattr(config, "_CLASSES", dict(config._CLASSES))
+    points = [EntryPoint("plugin", "acvp_test_plugin:Plugin", config.ENTRY_POINTS)]
+    monkeypatch.setattr(config, "entry_points", lambda group: points if group == "acvp.predictors" else [])
     yield tmp_path
     sys.modules.pop("acvp_test_plugin", None)
 
@@ -63,7 +63,7 @@ def test_a_kind_cannot_take_the_config_class_of_another() -> None:
             pass
 
     assert OwnConfig.kind == "own-test"
-    assert "thief-test" not in registry.kinds()
+    assert "thief-test" not in config.kinds()
 
 
 def test_a_class_is_found_by_kind_and_by_the_name_in_its_module() -> None:
@@ -83,7 +83,7 @@ def test_only_imported_modules_are_searched(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_entry_point_is_loaded_when_its_kind_is_first_asked_for(plugin: Path) -> None:
     (plugin / "acvp_test_plugin.py").write_text(PLUGIN)
-    assert "plugin" in registry.kinds()
+    assert "plugin" in config.kinds()
     assert "acvp_test_plugin" not in sys.modules
     assert find_class("plugin").__name__ == "Plugin"
 
@@ -102,7 +102,7 @@ def test_a_folder_of_an_unknown_kind_says_what_to_import(tmp_path: Path, monkeyp
     predictor: Predictor = build_predictor(OwnConfig(actions=2, frame=(6, 6, 3)))
     predictor.save_pretrained(tmp_path / "own")
     assert isinstance(acvp.load(tmp_path / "own"), Own)
-    known = {kind: cls for kind, cls in registry._CLASSES.items() if kind != "own-test"}
-    monkeypatch.setattr(registry, "_CLASSES", known)
+    known = {kind: cls for kind, cls in config._CLASSES.items() if kind != "own-test"}
+    monkeypatch.setattr(config, "_CLASSES", known)
     with pytest.raises(UserError, match=r"kind is 'own-test'.*import its module first \(--import my_module"):
         acvp.load(tmp_path / "own")

@@ -122,7 +122,7 @@ LEARNING = (
     ),
     Mutant(
         "pixels are cut off and not rounded",
-        "models/normalizer.py",
+        "models/pixels.py",
         "pixels.round_().clamp_(0, 255)",
         "pixels.clamp_(0, 255)",
         "models/test_normalizer.py::test_output_is_rounded_and_clamped",

@@ -10,20 +10,18 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, Suppress
 
-from acvp.errors import UserError
-from acvp.options import (
+from acvp.errors import (
     AT_ONCE,
     LONGEST,
     MAX_MINUTES,
-    Device,
-    Module,
-    optional,
+    UserError,
     require,
     require_above_zero,
     require_device,
     require_probability,
     require_seed,
 )
+from acvp.options import Device, Module, optional
 
 AgentPreset = Literal["paper", "cpu", "smoke"]
 ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]

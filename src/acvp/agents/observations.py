@@ -13,7 +13,8 @@ from acvp.data.palette import PaletteEncoder
 from acvp.data.views import GRAY_84, luminance, resize_area
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.models import Predictor, view_of
+from acvp.loaded import view_of
+from acvp.models import Predictor
 
 Pixels = NDArray[np.uint8]
 Gray = NDArray[np.uint8]  # (84, 84)

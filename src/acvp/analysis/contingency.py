@@ -19,7 +19,7 @@ from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
 from acvp.errors import UserError
 from acvp.figures import Figure, images
-from acvp.models.pixels import as_pixels, to_pixels
+from acvp.models.pixels import as_pixels
 from acvp.runs import numbers
 
 Map = NDArray[np.float64]  # (h, w)
@@ -82,7 +82,7 @@ def _every_action(study: Study, number: int) -> torch.Tensor:
     given = torch.from_numpy(samples.given[number : number + 1]).to(device)
     between = torch.from_numpy(samples.actions[number : number + 1, :-1]).to(device)
     state = predictor.observe(predictor.normalizer.to_float(given), between)
-    return to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
+    return predictor.normalizer.to_pixels(predictor.predict_all(state)[0]).cpu()
 
 
 def correlation(first: Map, second: Map) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from acvp.analysis.config import AnalyzeConfig
-from acvp.cli.output import predictor_stages, print_results, print_skipped
-from acvp.cli.verb import Verb
+from acvp.cli.main import Verb, predictor_stages
+from acvp.console import print_results, print_skipped
 from acvp.exits import EXIT_OK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acvp.cli.verb import Verb
+from acvp.cli.main import Verb
 from acvp.console import out, progress_bar, progress_reporter
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.policies import load_policy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from acvp.cli.output import predictor_stages, print_results
-from acvp.cli.verb import Verb
+from acvp.cli.main import Verb, predictor_stages
+from acvp.console import print_results
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.exits import EXIT_OK
 

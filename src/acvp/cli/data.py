@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Column, Table
 
-from acvp.cli.verb import Verb
+from acvp.cli.main import Verb
 from acvp.console import counting, err, out
 from acvp.data.config import ExportConfig, ImportConfig, InfoConfig, VerifyConfig
 from acvp.data.store import EpisodeStore

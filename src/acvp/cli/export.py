@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acvp.cli.verb import Verb
+from acvp.cli.main import Verb
 from acvp.console import out
 from acvp.exits import EXIT_OK
 from acvp.play.config import PredictorExportConfig

@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from acvp.cli.verb import nearest
+from acvp.cli.main import nearest
 from acvp.errors import UserError
 from acvp.runs import CONFIG_NAME, RunFolder
 

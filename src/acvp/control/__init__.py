@@ -1,5 +1,5 @@
 """The paper's section 4.2: predictions put to work, in play, in exploration and as an environment to learn in."""
 
-from acvp.envs.registration import IMAGINED_ID
+from acvp.envs.gym import IMAGINED_ID
 
 __all__ = ["IMAGINED_ID"]

@@ -9,21 +9,19 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 from acvp.control.kernel import KernelConfig, paper_kernel
-from acvp.errors import UserError
-from acvp.evaluation.config import require_predictors
-from acvp.options import (
+from acvp.errors import (
     AT_ONCE,
     LONGEST,
     MOST,
-    Device,
-    Module,
-    optional,
+    UserError,
     require,
     require_above_zero,
     require_device,
     require_probability,
     require_seed,
 )
+from acvp.evaluation.config import require_predictors
+from acvp.options import Device, Module, optional
 
 SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 ALL_SOURCES = "all; informed-model only with --predictor"

@@ -28,8 +28,8 @@ from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
-from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint, require_fit
+from acvp.loaded import Load, as_model, require_fit
+from acvp.models import Predictor, fingerprint
 from acvp.runs import PLOTS_NAME, ResultCache, write_results
 from acvp.seeding import derived_seed, generator
 

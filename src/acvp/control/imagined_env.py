@@ -26,9 +26,8 @@ from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
-from acvp.loaded import LoadedModel, as_model, check_alike
-from acvp.models import Predictor, State, pick_device, view_of
-from acvp.models.load import load
+from acvp.loaded import LoadedModel, as_model, check_alike, load, view_of
+from acvp.models import Predictor, State, pick_device
 from acvp.models.rollout import join_rows, select_rows
 from acvp.options import Device
 

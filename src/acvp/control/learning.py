@@ -22,8 +22,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.loaded import Load, as_model
-from acvp.models import Predictor, fingerprint, require_fit
+from acvp.loaded import Load, as_model, require_fit
+from acvp.models import Predictor, fingerprint
 from acvp.options import Device
 from acvp.seeding import generator
 

@@ -42,8 +42,8 @@ from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
-from acvp.loaded import Load, LoadedModel, as_model
-from acvp.models import Predictor, State, fingerprint, require_fit
+from acvp.loaded import Load, LoadedModel, as_model, require_fit
+from acvp.models import Predictor, State, fingerprint
 from acvp.models.rollout import select_rows
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
 

@@ -44,8 +44,8 @@ from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
-from acvp.errors import UserError
-from acvp.options import AT_ONCE, LONGEST, Module, optional, require, require_probability, require_seed
+from acvp.errors import AT_ONCE, LONGEST, UserError, require, require_probability, require_seed
+from acvp.options import Module, optional
 from acvp.seeding import derived_seed, generator
 
 PlayEpisode = Callable[[int], Episode]

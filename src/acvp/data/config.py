@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from tyro.conf import Positional
 
 from acvp.data.recording import MAX_ACTIONS
-from acvp.options import Module, optional, require, require_share
+from acvp.errors import require, require_share
+from acvp.options import Module, optional
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from tyro.conf import arg
 
-from acvp.errors import UserError
-from acvp.options import Device, Module, optional, require, require_device, require_seed
+from acvp.errors import UserError, require, require_device, require_seed
+from acvp.options import Device, Module, optional
 
 VideoFormat = Literal["mp4", "gif"]
 

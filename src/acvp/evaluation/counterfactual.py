@@ -35,7 +35,7 @@ from acvp.evaluation.run import few_episodes, open_runs
 from acvp.evaluation.windows import HeldOutPart
 from acvp.figures import in_color, write_figure
 from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
-from acvp.models.pixels import as_pixels, to_frames, to_pixels
+from acvp.models.pixels import as_pixels, to_frames
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 Floats = NDArray[np.float64]
@@ -171,7 +171,7 @@ def _predictions(model: LoadedModel, branched: BranchedState) -> Iterator[Tensor
         given = torch.from_numpy(branched.given[None]).to(model.device)
         between = torch.from_numpy(branched.between[None]).to(model.device)
         state = predictor.observe(predictor.normalizer.to_float(given), between)
-        yield to_pixels(predictor, predictor.predict_all(state)[0]).cpu()
+        yield predictor.normalizer.to_pixels(predictor.predict_all(state)[0]).cpu()
         return
     given_rows = np.repeat(branched.given[None], len(plans), 0)
     between_rows = np.repeat(branched.between[None], len(plans), 0)

@@ -29,7 +29,7 @@ from acvp.evaluation.futures import open_game
 from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
-from acvp.models.pixels import as_pixels, to_pixels
+from acvp.models.pixels import as_pixels
 
 HELD = 8
 """Steps for which an action is held."""
@@ -134,7 +134,8 @@ def _held_futures(model: LoadedModel, test: KeyTest, windows: Sequence[WindowSta
 
 def _hold(model: LoadedModel, state: State, action: int, steps: int, rows: int) -> Tensor:
     actions = torch.full((rows, steps), action, device=model.device)
-    frames = [to_pixels(model.predictor, frame).cpu() for frame, _ in imagine(model.predictor, state, actions)]
+    to_pixels = model.predictor.normalizer.to_pixels
+    frames = [to_pixels(frame).cpu() for frame, _ in imagine(model.predictor, state, actions)]
     return torch.stack(frames, 1)
 
 

@@ -1,6 +1,5 @@
 """The paper's section 3: predictors behind one interface, and what every predictor is loaded, checked and run with."""
 
-from acvp.models.acceleration import bfloat16, compile_networks, keep_freed_memory, without_denormals
 from acvp.models.artifact import About, fingerprint, predictor_files, predictor_from_files
 from acvp.models.baselines import (
     CopyLastFrame,
@@ -11,12 +10,20 @@ from acvp.models.baselines import (
     MlpPredictor,
 )
 from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
-from acvp.models.config import PredictorConfig
-from acvp.models.devices import pick_device
+from acvp.models.config import (
+    DatasetSplit,
+    PredictorConfig,
+    config_class,
+    config_from_dict,
+    config_to_dict,
+    find_class,
+    kind_of,
+    kinds,
+)
+from acvp.models.devices import bfloat16, compile_networks, keep_freed_memory, pick_device, without_denormals
 from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
-from acvp.models.fit import require_fit, view_of
 from acvp.models.heads import Outcome
-from acvp.models.normalizer import Normalizer
+from acvp.models.pixels import Normalizer
 from acvp.models.predictor import (
     HistoryPredictor,
     Predictions,
@@ -28,9 +35,7 @@ from acvp.models.predictor import (
     squared_error_loss,
     unroll,
 )
-from acvp.models.preparation import DatasetSplit
 from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
-from acvp.models.registry import config_class, config_from_dict, config_to_dict, find_class, kind_of, kinds
 from acvp.models.rollout import Rollout, rollout, rollout_with_rewards
 
 __all__ = [
@@ -76,11 +81,9 @@ __all__ = [
     "pick_device",
     "predictor_files",
     "predictor_from_files",
-    "require_fit",
     "rollout",
     "rollout_with_rewards",
     "squared_error_loss",
     "unroll",
-    "view_of",
     "without_denormals",
 ]

@@ -13,10 +13,9 @@ from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape
 from acvp.models.config import PredictorConfig
-from acvp.models.encoder_decoder import linear
+from acvp.models.encoder_decoder import GRAY_84, linear, paper_view
 from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import HistoryPredictor
-from acvp.models.sizes import GRAY_84, paper_view
 
 GRAY_HIDDEN = (1200, 2048, 2048, 1200)
 """Hidden units for 84×84 gray frames: about as many parameters as the gray recurrent network (deviation M8)."""

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from acvp.models.checks import FrameShape
-from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, NetworkConfig
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, NetworkConfig, network_sizes, paper_view
 from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import HistoryPredictor
-from acvp.models.sizes import network_sizes, paper_view
 from acvp.models.transform import ActionConfig, NoActionTransform, Transform, action_transform, transform_sizes
 
 

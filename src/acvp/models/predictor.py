@@ -21,11 +21,9 @@ from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.checks import ConfigError, FrameError, FrameShape, action_vectors, check_frames, check_window
-from acvp.models.config import PredictorConfig
+from acvp.models.config import DatasetSplit, PredictorConfig, Progress, build, register
 from acvp.models.heads import Outcome, head_losses
-from acvp.models.normalizer import Normalizer
-from acvp.models.preparation import DatasetSplit, Progress
-from acvp.models.registry import build, register
+from acvp.models.pixels import Normalizer
 
 Metrics = dict[str, Tensor]
 """Parts of a loss by name, to be logged."""

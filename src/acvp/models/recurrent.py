@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames
-from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, fill_uniform, linear
+from acvp.models.encoder_decoder import FrameDecoder, FrameEncoder, fill_uniform, linear, network_sizes, paper_view
 from acvp.models.heads import RewardTerminationHeads
 from acvp.models.predictor import Predictions, Predictor, State, as_window
-from acvp.models.sizes import network_sizes, paper_view
 from acvp.models.transform import ActionConfig, action_transform, transform_sizes
 
 LSTM_BOUND = 0.08

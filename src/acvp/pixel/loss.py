@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from acvp.models.normalizer import Normalizer
+from acvp.models.pixels import Normalizer
 
 NO_PIXEL = -100
 """Class of the pixels that fill up cells at the right and lower edge: they count for nothing."""

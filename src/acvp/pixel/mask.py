@@ -23,7 +23,7 @@ from acvp.data.priorities import frame_blocks
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.models.checks import ConfigError
-from acvp.models.preparation import DatasetSplit, Progress
+from acvp.models.config import DatasetSplit, Progress
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.palette import Palette
 

@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames, check_window
+from acvp.models.config import DatasetSplit, Progress
 from acvp.models.encoder_decoder import convolution, linear
 from acvp.models.heads import Outcome
 from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
-from acvp.models.preparation import DatasetSplit, Progress
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.decode import (
     add_border,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from acvp.errors import UserError
-from acvp.options import AT_ONCE, Module, optional, require, require_seed
+from acvp.errors import AT_ONCE, UserError, require, require_seed
+from acvp.options import Module, optional
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Agent steps per second that a player may set."""

@@ -8,9 +8,8 @@ from threading import Lock
 
 from acvp.data.views import get_view
 from acvp.errors import UserError
-from acvp.loaded import COPY_LAST, LoadedModel, baselines, model_name
+from acvp.loaded import COPY_LAST, LoadedModel, baselines, load, model_name, packaged
 from acvp.models import About, Predictor
-from acvp.models.load import load, packaged
 
 Loader = Callable[[], Predictor]
 

@@ -16,9 +16,7 @@ from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
-from acvp.loaded import LoadedModel
-from acvp.models import require_fit
-from acvp.models.fit import GameLike
+from acvp.loaded import GameLike, LoadedModel, require_fit
 from acvp.play.model_pool import about
 from acvp.seeding import generator
 

@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from tyro.conf import Suppress, arg
 
-from acvp.errors import UserError
-from acvp.options import (
+from acvp.errors import (
     AT_ONCE,
     LONGEST,
     MAX_MINUTES,
-    Device,
-    Module,
-    optional,
+    UserError,
     require,
     require_above_zero,
     require_device,
     require_seed,
     require_share,
 )
+from acvp.options import Device, Module, optional
 
 if TYPE_CHECKING:
     from acvp.models import PredictorConfig

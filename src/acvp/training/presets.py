@@ -17,7 +17,7 @@ from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.models import DatasetSplit, PredictorConfig, find_class
 from acvp.models import config_from_dict as predictor_config_from_dict
-from acvp.models.sizes import GRAY_84
+from acvp.models.encoder_decoder import GRAY_84
 from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig, within_minutes
 
 PAPER_DECAY = 0.9

@@ -23,7 +23,7 @@ from acvp.errors import UserError
 from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, DivergenceError, MetricsLog, Saver
 from acvp.models import Predictor, TrainingBatch, pick_device
-from acvp.models.acceleration import cpu_has_bfloat16
+from acvp.models.devices import cpu_has_bfloat16
 from acvp.runs import RunFolder, clock
 from acvp.training.config import Phase, TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData, to_device
