@@ -341,6 +341,37 @@ def test_a_lack_of_memory_while_reporting_is_one_line_and_2(
     assert capfd.readouterr().err.startswith("acvp: not enough memory: ")
 
 
+HOARDING = """
+import sys
+from acvp.exits import run_process
+hoard = []
+def command():
+    for size in [2**n for n in range(22, 3, -1)]:
+        try:
+            while True: hoard.append(bytes(size))
+        except MemoryError: pass
+    raise MemoryError("of a hoarder")
+code = run_process(command)
+open("/proc/self/status").read()
+sys.exit(code)
+"""
+
+
+def test_memory_is_reserved_for_the_end_of_a_process_that_has_none_left() -> None:
+    """Every block of every size is taken, so that only the reserve is left for the message and for what follows."""
+    limit = 150 * 2**20
+    done = subprocess.run(
+        [sys.executable, "-c", HOARDING],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert_ended(done.returncode, done.stderr, 2)
+    assert done.stderr.startswith("acvp: not enough memory (MemoryError: of a hoarder): ")
+
+
 def _raise(error: BaseException) -> int:
     raise error
 

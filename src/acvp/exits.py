@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import codecs
 import io
+import mmap
 import os
 import platform
 import signal
@@ -176,8 +177,11 @@ MEMORY_SIGNS = (
 
 NO_MEMORY_LEFT = b"acvp: not enough memory: close other programs, raise ulimit -v, or ask for less at once\n"
 """Made beforehand, for when there is no memory left to make a message."""
+RESERVE_BYTES = 2**24
+"""Address space that a process keeps for its end, in which it has to report that it got no memory."""
 
 handler = SignalHandler()
+_reserve: list[mmap.mmap] = []
 
 
 class Output(io.TextIOWrapper):
@@ -203,8 +207,10 @@ class Output(io.TextIOWrapper):
 
 
 def start() -> None:
-    """Prepare this process: handle its signals, and let its output print any text."""
+    """Prepare this process: handle its signals, reserve memory for its end, and let its output print any text."""
     handler.install()
+    with suppress(OSError):
+        _reserve.append(mmap.mmap(-1, RESERVE_BYTES))  # not touched: it takes addresses only
     codecs.register_error("acvp", _respell)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -236,6 +242,7 @@ def run(command: Callable[[], int]) -> int:
         raise
     except BaseException as error:
         handler.ending = True
+        _reserve.clear()
         try:
             return _end(error)
         except (MemoryError, SystemError):  # too little memory even to say so
@@ -289,7 +296,7 @@ def _reason(error: BaseException) -> str | None:
     """Return the message for a user about an error; None: it is a bug."""
     if isinstance(error, UserError):
         return str(error)
-    lack = _lack_of_memory(error)
+    lack = lack_of_memory(error)
     if lack is not None:
         traceback.clear_frames(error.__traceback__)  # there may be too little left for a line of text
         return f"not enough memory ({describe(lack)}): close other programs, raise ulimit -v, or ask for less at once"
@@ -300,7 +307,7 @@ def _reason(error: BaseException) -> str | None:
     return None
 
 
-def _lack_of_memory(error: BaseException | None) -> BaseException | None:
+def lack_of_memory(error: BaseException | None) -> BaseException | None:
     """Return the lack of memory among the causes of an error; None: there is none."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):

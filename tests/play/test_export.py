@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import logging
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor, config_class, predictor_files, rollout
 from acvp.pixel.predictor import PixelPredictor
-from acvp.play import static_page
+from acvp.play import onnx, static_page
 from acvp.play.onnx import Graphs, OnnxPredictor, compare, example_frames, to_graphs
 from acvp.play.static_page import RUNTIME_NAMES, runtime_files
 from tests.play.sessions import MEANINGS
@@ -132,6 +135,53 @@ def test_onnx_files_come_with_a_description(folder: Path, tmp_path: Path, capsys
         ["frames"],
         False,
     )
+
+
+@pytest.mark.parametrize("name", ["torch.onnx._internal.exporter._registration", "onnxscript.x", "onnx_ir"])
+def test_the_log_of_the_exporter_is_silent_but_for_a_lack_of_memory(
+    name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logger, printed = logging.getLogger(name), logging.StreamHandler(sys.stderr)
+    parent = logging.getLogger(name.partition("._")[0].removesuffix(".x"))
+    parent.addHandler(printed)  # as torch does
+    try:
+        with onnx._quiet():
+            logged(logger, ValueError("passed over"))
+            warnings.warn("of a version", stacklevel=1)
+        assert (caplog.text, capfd.readouterr().err) == ("", "")
+        with pytest.raises(MemoryError, match="ignored"), onnx._quiet():
+            logged(logger, MemoryError("ignored"))
+        assert (caplog.text, capfd.readouterr().err) == ("", "")
+        logged(logger, ValueError("later"))
+        assert "later" in capfd.readouterr().err
+    finally:
+        parent.removeHandler(printed)
+
+
+def logged(logger: logging.Logger, error: Exception) -> None:
+    """Log an error and ignore it, as the exporter does with operators that it cannot register."""
+    try:
+        raise error
+    except Exception:
+        logger.exception("Failed to register. Skipped")
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [("No module named 'onnx'", UserError), ("onnx.so: failed to map segment from shared object", ImportError)],
+)
+def test_a_library_that_gets_no_memory_is_not_called_missing(
+    reason: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "onnx":
+                raise ImportError(reason)
+
+    monkeypatch.delitem(sys.modules, "onnx", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
+    with pytest.raises(error, match=reason):
+        onnx._require_onnx()
 
 
 def test_starts_come_from_a_store_or_from_the_game(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.errors import UserError
+from acvp.exits import lack_of_memory
 from acvp.models import Predictor, State
 from acvp.play.imagined import state_tensors
 
@@ -178,20 +179,34 @@ def _require_onnx() -> None:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ImportError as error:
+        if lack_of_memory(error) is not None:
+            raise
         raise UserError(f"exporting to ONNX needs the extra `export`: pip install 'acvp[export]' ({error})") from error
+
+
+class _ExporterLog(logging.Handler):
+    """Prints nothing, and raises a lack of memory that the exporter logs and ignores."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look for a lack of memory in what is logged."""
+        lack = lack_of_memory(record.exc_info[1]) if record.exc_info else None
+        if lack is not None:
+            raise lack
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings and log messages of the exporter."""
+    """Silence the warnings and log messages of the exporter; an export that fails raises."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
+    before = [(logger.level, logger.propagate, logger.handlers) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
+        logger.propagate, logger.handlers = False, [_ExporterLog()]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
             logger.setLevel(level)
+            logger.propagate, logger.handlers = propagate, handlers
