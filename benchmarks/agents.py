@@ -20,8 +20,8 @@ from rich.console import Console
 
 from acvp.agents.agent import OF_A_RUN, PRETRAINED, Agent, load_agent
 from acvp.agents.config import AgentTrainConfig
+from acvp.agents.evaluate import EVALUATION_STEPS, References, describe_references, play_references
 from acvp.agents.play import Scores, mean_and_error, play_episodes
-from acvp.agents.references import EVALUATION_STEPS, References, describe_references, play_references
 from acvp.agents.run import NUMBERS_NAME, PICTURE_NAME, train_agent
 from acvp.envs import make_game
 from benchmarks.provenance import RESULTS, write_results

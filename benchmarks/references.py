@@ -19,8 +19,7 @@ from typing import Any
 import tyro
 
 from acvp.agents.agent import PRETRAINED, load_agent
-from acvp.agents.play import CONTROL_STREAMS, ConstantAction, NoObservations, play_episodes
-from acvp.agents.references import (
+from acvp.agents.evaluate import (
     EVALUATION_STEPS,
     References,
     best_constant,
@@ -29,6 +28,7 @@ from acvp.agents.references import (
     play_references,
     pool_references,
 )
+from acvp.agents.play import CONTROL_STREAMS, ConstantAction, NoObservations, play_episodes
 from acvp.compat import current_fields
 from acvp.control.figures import control_figure, learning_figure
 from acvp.envs import Game, make_game

@@ -141,7 +141,7 @@ def test_unknown_fields_of_a_stored_config_are_refused(store: EpisodeStore, tmp_
 
 
 OWN = """
-from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor
+from acvp.models.networks import FeedforwardConfig, FeedforwardPredictor
 class MyConfig(FeedforwardConfig): pass
 class Mine(FeedforwardPredictor, kind="mine-of-the-test"): config_class = MyConfig
 """

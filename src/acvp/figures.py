@@ -1,20 +1,23 @@
-"""Drawing that every package shares: the one look of charts, and frames enlarged without blur with text around them.
+"""Pictures that every package draws: the one look of charts, frames enlarged without blur with text around, and videos.
 
 Charts are matplotlib figures, pictures are arrays (H, W, 3). Pixels are enlarged by an even number and placed on even
 coordinates, so that every chroma sample of a 4:2:0 video, which all players take, belongs to one pixel of the game:
-one-pixel sprites keep their color.
+one-pixel sprites keep their color. Videos are H.264, for browsers and phones, and GIF.
 """
 
 from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import cv2
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes as Axes
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from acvp.durable import make_folder, write_atomic
+from acvp.errors import UserError, describe
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
 
@@ -34,6 +38,14 @@ LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
 DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
 SIZE, CAPTION_WIDTH = (5.2, 4.3), 96
 """Inches of a chart, and characters of a line of its caption."""
+
+FPS = 15
+"""Frames per second: real time at four emulator frames per agent step."""
+CODEC: Final = "libx264"
+QUALITY = "14"
+"""Constant rate factor of the encoder; lower is better, 0 without loss."""
+BT601 = 6
+"""Number of the color space in the H.264 standard."""
 
 
 def chart(colors: Colors, title: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
@@ -189,4 +201,56 @@ def png(picture: Image.Image | Picture) -> bytes:
     buffer = io.BytesIO()
     drawn = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
     drawn.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def require_encoder() -> None:
+    """Raise UserError if this PyAV cannot write mp4."""
+    import av
+
+    if CODEC not in av.codecs_available:
+        raise UserError(
+            f"this PyAV was built without the H.264 encoder {CODEC}: install PyAV's own wheel (pip install "
+            "--force-reinstall av)"
+        )
+
+
+def encode_mp4(images: Iterable[Picture]) -> bytes:
+    """Return pictures of one even size as an H.264 video."""
+    require_encoder()
+    import av
+
+    try:
+        return _encode_mp4(images)
+    except av.FFmpegError as error:
+        raise UserError(
+            f"the video cannot be encoded ({describe(error)}): free some memory, or ask for none"
+        ) from error
+
+
+def _encode_mp4(images: Iterable[Picture]) -> bytes:
+    import av
+
+    buffer, images = io.BytesIO(), iter(images)
+    first = next(images)
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream(CODEC, rate=FPS)
+        stream.options = {"crf": QUALITY, "preset": "medium", "threads": "1"}
+        stream.pix_fmt, stream.time_base = "yuv420p", Fraction(1, FPS)
+        stream.height, stream.width = first.shape[:2]
+        context = stream.codec_context
+        context.colorspace = context.color_primaries = context.color_trc = BT601
+        for picture in chain([first], images):
+            planes = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).astype(np.uint8, copy=False)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def encode_gif(images: Iterable[Picture]) -> bytes:
+    """Return pictures of one size as a GIF."""
+    buffer = io.BytesIO()
+    first, *others = (Image.fromarray(image).quantize(256, dither=Image.Dither.NONE) for image in images)
+    duration = round(100 / FPS) * 10  # ms; a GIF counts hundredths of a second
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False)
     return buffer.getvalue()

@@ -15,8 +15,7 @@ from rich.console import Console
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.presets import DqnConfig
 from acvp.agents.run import train_agent
-from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
-from acvp.agents.trainer import AgentTrainer
+from acvp.agents.trainer import REPLAY_NAME, STATE_NAME, TENSORS_NAME, AgentTrainer
 from acvp.checkpoint import newest_good
 from acvp.harness import Result
 from tests.agents.small import SMALL_TOY, TINY

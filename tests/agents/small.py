@@ -5,8 +5,7 @@ from __future__ import annotations
 import gymnasium
 import torch
 
-from acvp.agents.agent import Agent, AgentAbout
-from acvp.agents.network import NetworkConfig, ValueNetwork
+from acvp.agents.agent import Agent, AgentAbout, NetworkConfig, ValueNetwork
 
 TINY = NetworkConfig(channels=(2, 4), hidden=8)
 TOY_ACTIONS = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")

@@ -7,14 +7,16 @@ import torch
 
 from acvp.agents import agent as module
 from acvp.agents.agent import (
+    NATURE,
     PRETRAINED,
     Agent,
     AgentAbout,
     AgentError,
+    NetworkConfig,
+    ValueNetwork,
     load_agent,
     packaged_agents,
 )
-from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork
 from acvp.artifacts import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME, ArtifactError
 from acvp.durable import seal, unseal
 from acvp.envs import make_game

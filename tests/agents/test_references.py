@@ -16,20 +16,21 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from acvp.agents import evaluate, references
+from acvp.agents import evaluate
 from acvp.agents import run as session
 from acvp.agents.config import AgentEvaluateConfig
-from acvp.agents.evaluate import evaluate_agent, score_lines
-from acvp.agents.play import format_mean, mean_and_error, play_episodes, standard_errors
-from acvp.agents.references import (
+from acvp.agents.evaluate import (
     DQN_SCORES,
     best_constant,
+    evaluate_agent,
     evaluation_seed,
     play_references,
     pool_references,
     read_references,
+    score_lines,
     write_references,
 )
+from acvp.agents.play import format_mean, mean_and_error, play_episodes, standard_errors
 from acvp.envs import make_game
 from tests.agents.short_runs import outcome, run
 from tests.agents.small import SMALL_TOY, tiny_agent
@@ -105,7 +106,7 @@ class Endless(gymnasium.Env[Any, Any]):
 def test_a_game_that_never_ends_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, max_steps: int | None, longest: float
 ) -> None:
-    monkeypatch.setattr(references, "UNLIMITED", 7)
+    monkeypatch.setattr(evaluate, "UNLIMITED", 7)
     monkeypatch.setitem(gymnasium.registry, ENDLESS, gymnasium.envs.registration.EnvSpec(ENDLESS, ENTRY))
     with make_game(ENDLESS, max_steps=max_steps) as game:
         found = play_references([game], episodes=1, epsilon=0.0, seed=1)
@@ -141,7 +142,7 @@ def test_a_run_keeps_the_references_of_its_last_point(
     with monkeypatch.context() as patch:
         patch.setattr(session, "play_references", None)
         assert run(tmp_path).exit_code == 0
-    (tmp_path / references.REFERENCES_NAME).write_bytes(b"{")
+    (tmp_path / evaluate.REFERENCES_NAME).write_bytes(b"{")
     assert run(tmp_path).exit_code == 0  # played again
     assert outcome(tmp_path) == before
 
@@ -177,8 +178,8 @@ def test_references_are_read_from_a_regular_file_of_the_run_only(tmp_path: Path)
     kept = {"constant": best_constant(("A",), ([1.0],)), "random": mean_and_error([0.0]) | {"scores": [0.0]}}
     (tmp_path / "run").mkdir()
     write_references(tmp_path, OPTIONS, kept)
-    file = tmp_path / "run" / references.REFERENCES_NAME
-    file.symlink_to(tmp_path / references.REFERENCES_NAME)
+    file = tmp_path / "run" / evaluate.REFERENCES_NAME
+    file.symlink_to(tmp_path / evaluate.REFERENCES_NAME)
     assert read_references(tmp_path / "run", OPTIONS) is None
     file.unlink()
     os.mkfifo(file)

@@ -15,7 +15,7 @@ import pytest
 from acvp.agents import run as session
 from acvp.agents.dqn import AcvpDqn
 from acvp.agents.play import PlayedEpisode, Scores
-from acvp.agents.state import REPLAY_NAME, STATE_NAME, TENSORS_NAME
+from acvp.agents.trainer import REPLAY_NAME, STATE_NAME, TENSORS_NAME
 from acvp.checkpoint import Checkpoint, newest_good, to_bytes, to_tensors
 from tests.agents.short_runs import SHORT, outcome, run, stop_at
 

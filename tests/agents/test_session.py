@@ -18,15 +18,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from acvp.agents import presets
 from acvp.agents import run as session
-from acvp.agents.agent import load_agent
+from acvp.agents.agent import NetworkConfig, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.network import NetworkConfig
 from acvp.agents.play import play_episodes
 from acvp.agents.replay import TRUNCATED
 from acvp.agents.run import train_agent
-from acvp.agents.state import STATE_NAME
-from acvp.agents.trainer import AgentTrainer
+from acvp.agents.trainer import STATE_NAME, AgentTrainer
 from acvp.checkpoint import newest_good
 from acvp.envs import make_game
 from acvp.errors import UserError

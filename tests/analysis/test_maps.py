@@ -12,9 +12,16 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from acvp.analysis.branches import different_actions, informative_region, predict_futures
+from acvp.analysis.branches import (
+    agreement,
+    contingency_maps,
+    correlation,
+    different_actions,
+    informative_region,
+    predict_futures,
+    spread,
+)
 from acvp.analysis.config import AnalyzeConfig
-from acvp.analysis.contingency import agreement, contingency_maps, correlation, spread
 from acvp.analysis.figures import GAP, SIDE, grid
 from acvp.analysis.samples import Emulated, Study, open_study
 from acvp.data.store import EpisodeStore

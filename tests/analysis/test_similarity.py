@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from acvp.analysis.similarity import RELABELINGS, centered, cosines, pair_means, relabelings
+from acvp.analysis.factors import RELABELINGS, centered, cosines, pair_means, relabelings
 
 MOVES = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
 FIRE = (*MOVES, "FIRE", "UPFIRE", "DOWNFIRE", "LEFTFIRE", "RIGHTFIRE")

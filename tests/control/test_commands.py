@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from acvp.agents.agent import Agent, AgentAbout
-from acvp.agents.network import NetworkConfig, ValueNetwork
+from acvp.agents.agent import Agent, AgentAbout, NetworkConfig, ValueNetwork
 from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acvp.agents.references import evaluation_seed, play_references, pool_references, write_references
+from acvp.agents.evaluate import evaluation_seed, play_references, pool_references, write_references
 from acvp.cli.main import main
 from acvp.control import compare
 from acvp.envs import make_game

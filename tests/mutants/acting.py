@@ -112,15 +112,15 @@ ACTING = (
     ),
     Mutant(
         "differences of pixels wrap around",
-        "play/imagined.py",
+        "play/worlds.py",
         "np.abs(imagined.astype(np.int16) - real)",
         "np.abs(imagined - real)",
         "play/test_imagined.py::test_live_metrics_by_hand",
     ),
     Mutant(
         "rewinding loses one of the newest states",
-        "play/rewind.py",
-        "self._entries[-RECENT - 1].number % EVERY:\n            self._drop(-RECENT - 1)",
+        "play/session.py",
+        "self._entries[-RECENT - 1][0] % EVERY:\n            self._drop(-RECENT - 1)",
         "self._entries[-RECENT].number % EVERY:\n            self._drop(-RECENT)",
         "play/test_rewind.py::test_the_newest_are_all_kept_and_older_ones_thinned",
     ),
@@ -182,7 +182,7 @@ ACTING = (
     ),
     Mutant(
         "references of other episodes are taken",
-        "agents/references.py",
+        "agents/evaluate.py",
         ' if body["settings"] == settings else None',
         "",
         "agents/test_references.py::test_references_of_other_episodes_are_not_taken",

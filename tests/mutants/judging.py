@@ -126,14 +126,14 @@ JUDGING = (
     ),
     Mutant(
         "the given order is no relabeling, so p can be 0",
-        "analysis/similarity.py",
+        "analysis/factors.py",
         "np.concatenate((np.arange(actions)[None], drawn))",
         "np.concatenate((drawn[:1], drawn))",
         "analysis/test_similarity.py::test_relabelings_are_all_or_many",
     ),
     Mutant(
         "p leaves out relabelings as extreme as the observed one",
-        "analysis/similarity.py",
+        "analysis/factors.py",
         ">= sign * observed - TOLERANCE",
         "> sign * observed + TOLERANCE",
         "analysis/test_similarity.py::test_few_actions_cannot_be_significant",
@@ -154,14 +154,14 @@ JUDGING = (
     ),
     Mutant(
         "contingency maps treat all actions as a sample",
-        "analysis/contingency.py",
+        "analysis/branches.py",
         "correction=0",
         "correction=1",
         "analysis/test_maps.py::test_a_map_is_the_standard_deviation_over_actions",
     ),
     Mutant(
         "a state is compared with a mean map that has it in it",
-        "analysis/contingency.py",
+        "analysis/branches.py",
         "correlation((total - t) / count, t)",
         "correlation(total / count, t)",
         "analysis/test_maps.py::test_a_state_is_compared_with_the_mean_map_of_the_others",

@@ -101,14 +101,14 @@ LEARNING = (
     ),
     Mutant(
         "two gates of the LSTM change places",
-        "models/recurrent.py",
+        "models/networks.py",
         "i, f, o, g = gates",
         "i, f, g, o = gates",
         "models/test_lstm.py::test_equals_torch_cell_with_reordered_weights",
     ),
     Mutant(
         "gate gradients are clipped on one side only",
-        "models/recurrent.py",
+        "models/networks.py",
         "gradient.clamp(-self.gate_clip, self.gate_clip)",
         "gradient.clamp(max=self.gate_clip)",
         "models/test_lstm.py::test_clipped_gradients_equal_a_hand_written_reference",

@@ -13,10 +13,9 @@ from acvp.data.views import GRAY_84, RGB
 from acvp.envs import Step
 from acvp.loaded import LoadedModel
 from acvp.models.pixels import WRONG_BY, WrongPixels
-from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
-from acvp.play.worlds import LiveWorld
+from acvp.play.worlds import FrameComparison, ImaginedState, ImaginedWorld, LiveWorld
 from tests.evaluation.predictors import as_model
 from tests.play.sessions import NOOP, StandStill, network, play_on
 

@@ -16,9 +16,9 @@ from acvp.cli.main import main
 from acvp.models import predictor_files
 from acvp.pixel import PixelPredictor
 from acvp.play.config import PlayConfig
-from acvp.play.imagined import ImaginedWorld
 from acvp.play.model_pool import make_model_pool
 from acvp.play.server import free_socket, session_maker
+from acvp.play.worlds import ImaginedWorld
 from tests.faults import PATIENCE
 from tests.play.serving import Client
 from tests.play.sessions import network

@@ -19,9 +19,8 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
 from torch import Tensor, nn
 
-from acvp.agents.agent import Agent, AgentAbout, AgentError
+from acvp.agents.agent import NATURE, Agent, AgentAbout, AgentError, NetworkConfig, ValueNetwork, make_features
 from acvp.agents.exploration import Exploration, RandomExploration
-from acvp.agents.network import NATURE, NetworkConfig, ValueNetwork, make_features
 from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
 from acvp.agents.vec_env import AgentVecEnv

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.network import SIDE
 from acvp.data.palette import PaletteEncoder
 from acvp.data.views import GRAY_84, luminance, resize_area
 from acvp.envs import Game
@@ -16,6 +15,10 @@ from acvp.errors import UserError
 from acvp.loaded import view_of
 from acvp.models import Predictor
 
+SIDE = 84
+"""Height and width of a frame in pixels: the view gray84."""
+STACK = 4
+"""Frames that an agent sees at once, oldest first."""
 Pixels = NDArray[np.uint8]
 Gray = NDArray[np.uint8]  # (84, 84)
 Rows = NDArray[np.int64]

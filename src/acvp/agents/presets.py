@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from acvp.agents.agent import NetworkConfig
 from acvp.agents.config import AgentTrainConfig, ExplorationName
-from acvp.agents.network import NetworkConfig
 from acvp.errors import UserError
 
 OptimizerName = Literal["rmsprop", "adam"]
@@ -25,7 +25,7 @@ class DqnConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Sizes of the layers."""
     optimizer: OptimizerName = "rmsprop"
-    """rmsprop: squared gradients mean_and_error with 0.95, 0.01 added to their root; adam: as usual, 1e-4 added."""
+    """rmsprop: squared gradients averaged with 0.95, 0.01 added to their root; adam: as usual, 1e-4 added."""
     lr: float = 2.5e-4
     """Learning rate."""
     batch_size: int = 32

@@ -16,10 +16,7 @@ from stable_baselines3.common.logger import Logger
 from acvp.agents.agent import OF_A_RUN, AgentAbout, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn
-from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
-from acvp.agents.network import SIDE
-from acvp.agents.presets import DqnConfig, make_dqn_config
-from acvp.agents.references import (
+from acvp.agents.evaluate import (
     EVALUATION_STEPS,
     References,
     constant_label,
@@ -29,8 +26,10 @@ from acvp.agents.references import (
     read_references,
     write_references,
 )
-from acvp.agents.state import TrainerState, kept_agent, restore
-from acvp.agents.trainer import AgentLog, AgentTrainer
+from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
+from acvp.agents.observations import SIDE
+from acvp.agents.presets import DqnConfig, make_dqn_config
+from acvp.agents.trainer import AgentLog, AgentTrainer, TrainerState, kept_agent, restore
 from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv
 from acvp.artifacts import write_folder
 from acvp.checkpoint import newest_good

@@ -1,19 +1,22 @@
-"""The factors of a predictor, and the factor split (§4.3, figure 8): controlled and uncontrolled parts of a frame.
+"""The factors of a predictor: action similarity (§4.3, figure 7, appendix C) and the factor split (figure 8).
 
 Factors are where in a network the action multiplies. In the paper's networks they are the rows of W^a (equation 4). In
 the pixel-exact network every block of the U-Net has a gain γ and a shift β for each channel; the rows of both are its
-factors, by scale. The split is between the factors that vary most with the action and the others: predictions with only
-one of the two sets show how much of the true change each explains.
+factors, by scale. The split is between the factors that vary most with the action and the others, the controlled and
+uncontrolled parts of a frame: predictions with only one of the two sets show how much of the true change each explains.
+Similarity is the cosine of every pair of actions' factors, with a permutation test.
 
-Shapes: F factors, A actions, S samples, C channels, h height, w width of the view.
+Shapes: F factors, A actions, P pairs, R relabelings, S samples, C channels, h height, w width of the view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from acvp.analysis.figures import grid
 from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
 from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
+from acvp.envs.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
 from acvp.models import Predictor, build_predictor
@@ -36,6 +40,12 @@ from acvp.seeding import generator
 
 Factors = NDArray[np.float64]  # (F, A): the value of each factor under each action, without what all have in common
 POOLED = "pooled"
+
+Matrix = NDArray[np.float64]  # (A, A)
+RELABELINGS = 10_000
+"""Drawn for the test; with up to 7 actions all there are."""
+TOLERANCE = 1e-12
+"""Two means of the same pairs may differ by so much, in the order of summing."""
 
 
 @dataclass(frozen=True)
@@ -276,3 +286,70 @@ def _example_grid(study: Study, shown: Samples, pictures: dict[str, Tensor]) -> 
         name = f"{study.title(start)}, {study.actions[shown.actions[sample, -1]]}".replace(", ", "\n")
         rows.append((name, [shown.now[sample], shown.after[sample], *(predicted[sample] for predicted in frames)]))
     return grid(["last frame", "true next frame", *pictures], rows)
+
+
+def cosines(factors: Factors) -> Matrix:
+    """Return the cosine similarity (A, A) of the actions' factors (F, A); 0 with an action whose factors are all 0."""
+    lengths = np.linalg.norm(factors, axis=0)
+    unit = np.divide(factors, lengths, out=np.zeros_like(factors), where=lengths > 0)
+    similarity: Matrix = unit.T @ unit
+    return similarity
+
+
+def centered(factors: Factors) -> Factors:
+    """Return factors less their mean over actions: what a bias, which can take any of it over, does not change."""
+    less_mean: Factors = factors - factors.mean(1, keepdims=True)
+    return less_mean
+
+
+@dataclass(frozen=True)
+class PairMean:
+    """The mean similarity of some pairs of actions."""
+
+    pairs: int
+    mean: float
+    p: float
+    """Share of relabelings of the actions under which the mean is at least as extreme in the expected direction."""
+
+
+def pair_means(similarity: Matrix, names: Sequence[str], *, seed: int) -> dict[str, PairMean]:
+    """Return the mean over same-direction pairs (expected high) and over opposite pairs (expected low), where there."""
+    orders = relabelings(len(names), seed)
+    kinds = {"same direction": (same_direction_pairs(names), 1), "opposite": (opposite_pairs(names), -1)}
+    return {kind: _tested(similarity, pairs, sign, orders) for kind, (pairs, sign) in kinds.items() if pairs}
+
+
+def relabelings(actions: int, seed: int) -> NDArray[np.int64]:
+    """Return permutations (R, A) of the actions: all of them where they are few, the given order among them."""
+    if factorial(actions) <= RELABELINGS:
+        return np.array(list(permutations(range(actions))))
+    drawn = generator("relabel", seed).permuted(np.tile(np.arange(actions), (RELABELINGS - 1, 1)), axis=1)
+    return np.concatenate((np.arange(actions)[None], drawn))
+
+
+def _tested(similarity: Matrix, pairs: list[Pair], sign: int, orders: NDArray[np.int64]) -> PairMean:
+    """Return the mean of pairs and how rare it is; the given order counts as one of the relabelings."""
+    first, second = np.array(pairs).T
+    means = similarity[orders[:, first], orders[:, second]].mean(1)  # (R,)
+    observed = float(similarity[first, second].mean())
+    extreme = sign * means >= sign * observed - TOLERANCE
+    return PairMean(len(pairs), observed, float(extreme.mean()))
+
+
+def action_similarity(study: Study, progress: Progress) -> Part:
+    """Compare the factors of every pair of actions."""
+    body = {}
+    for name, factors in factor_tables(study.model.predictor).items():
+        kinds = {"as_learned": factors, "centered": centered(factors)}
+        body[name] = {"factors": len(factors)} | {
+            kind: _described(cosines(values), study) for kind, values in kinds.items()
+        }
+    return Part({"tables": body}, {})
+
+
+def _described(similarity: Matrix, study: Study) -> dict[str, Any]:
+    means = pair_means(similarity, study.actions, seed=study.config.seed)
+    return {
+        "cosines": [numbers(row) for row in similarity],
+        "pairs": {kind: asdict(mean) for kind, mean in means.items()},
+    }

@@ -7,13 +7,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
-from acvp.analysis.branches import different_actions
+from acvp.analysis.branches import contingency_maps, different_actions
 from acvp.analysis.config import AnalyzeConfig
-from acvp.analysis.contingency import contingency_maps
-from acvp.analysis.factors import controlled
+from acvp.analysis.factors import action_similarity, controlled
 from acvp.analysis.figures import controlled_figure, similarity_figure
 from acvp.analysis.samples import Part, Study, open_study
-from acvp.analysis.similarity import action_similarity
 from acvp.console import Progress, Stage
 from acvp.errors import UserError
 from acvp.evaluation.run import few_episodes, open_runs

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acvp.agents.config import AgentCompareConfig
-from acvp.agents.play import format_mean, mean_and_error
-from acvp.agents.references import (
+from acvp.agents.evaluate import (
     EVALUATION_STEPS,
     References,
     describe_references,
@@ -18,6 +17,7 @@ from acvp.agents.references import (
     pool_references,
     read_references,
 )
+from acvp.agents.play import format_mean, mean_and_error
 from acvp.console import Stage
 from acvp.control.figures import learning_figure
 from acvp.durable import exclusive_writer, make_folder

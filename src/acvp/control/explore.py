@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.agents.evaluate import FIRST_REWARD
 from acvp.agents.observations import Pixels, Rows
 from acvp.agents.play import standard_errors
-from acvp.agents.references import FIRST_REWARD
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label

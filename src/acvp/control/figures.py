@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.agents.references import constant_label
+from acvp.agents.evaluate import constant_label
 from acvp.figures import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 SOURCE_COLORS = {

@@ -21,8 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from acvp.agents.network import STACK
-from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view
+from acvp.agents.observations import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.agents.agent import AgentAbout, check_actions
-from acvp.agents.network import STACK
-from acvp.agents.observations import AGENT_SIZE, FrameStack, Pixels, Rows, agent_view, predictor_view
+from acvp.agents.evaluate import best_constant, constant_label, limit_steps
+from acvp.agents.observations import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view, predictor_view
 from acvp.agents.play import (
     CONTROL_STREAMS,
     Actions,
@@ -34,7 +34,6 @@ from acvp.agents.play import (
     mean_and_error,
     play_episodes,
 )
-from acvp.agents.references import best_constant, constant_label, limit_steps
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure

@@ -38,17 +38,19 @@ from acvp.figures import (
     Picture,
     canvas,
     difference,
+    encode_gif,
+    encode_mp4,
     even_scale,
     fitted,
     font,
     in_color,
     paste,
     png,
+    require_encoder,
     side_by_side,
 )
 from acvp.loaded import LoadedModel, check_alike
 from acvp.models.pixels import to_frames
-from acvp.video import encode_gif, encode_mp4, require_encoder
 
 Pictures = NDArray[np.uint8]  # (n, H, W, 3)
 

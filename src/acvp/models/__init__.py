@@ -21,8 +21,15 @@ from acvp.models.config import (
     kinds,
 )
 from acvp.models.devices import bfloat16, compile_networks, keep_freed_memory, pick_device, without_denormals
-from acvp.models.feedforward import FeedforwardConfig, FeedforwardPredictor, NoActionConfig, NoActionPredictor
 from acvp.models.heads import Outcome
+from acvp.models.networks import (
+    FeedforwardConfig,
+    FeedforwardPredictor,
+    NoActionConfig,
+    NoActionPredictor,
+    RecurrentConfig,
+    RecurrentPredictor,
+)
 from acvp.models.pixels import Normalizer
 from acvp.models.predictor import (
     HistoryPredictor,
@@ -35,7 +42,6 @@ from acvp.models.predictor import (
     squared_error_loss,
     unroll,
 )
-from acvp.models.recurrent import RecurrentConfig, RecurrentPredictor
 from acvp.models.rollout import Rollout, rollout, rollout_with_rewards
 
 __all__ = [

@@ -23,9 +23,9 @@ from acvp.data.views import View
 from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
 
 BUILT_IN = {
-    "feedforward": "acvp.models.feedforward",
-    "no-action": "acvp.models.feedforward",
-    "recurrent": "acvp.models.recurrent",
+    "feedforward": "acvp.models.networks",
+    "no-action": "acvp.models.networks",
+    "recurrent": "acvp.models.networks",
     "mlp": "acvp.models.baselines",
     "copy-last-frame": "acvp.models.baselines",
     "mean-frame": "acvp.models.baselines",

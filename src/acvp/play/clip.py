@@ -14,17 +14,19 @@ import numpy as np
 from acvp.errors import UserError
 from acvp.figures import (
     FAINT,
+    FPS,
     GIF_HEIGHT,
     PREDICTED,
     VIDEO_HEIGHT,
     Picture,
     difference,
+    encode_gif,
+    encode_mp4,
     even_scale,
     in_color,
     side_by_side,
 )
-from acvp.play.imagined import ViewedFrame
-from acvp.video import FPS, encode_gif, encode_mp4
+from acvp.play.worlds import ViewedFrame
 
 MAX_STEPS = 30 * FPS
 """Agent steps that a clip holds at most: half a minute of Atari."""

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from acvp.errors import UserError
-from acvp.play.imagined import share_cores
 from acvp.play.protocol import Note, PictureStream, Reply, Video, grid_message, parse, video_message, welcome
-from acvp.play.session import ActionGrid, Session
+from acvp.play.session import Session
+from acvp.play.worlds import ActionGrid, share_cores
 
 IN_FLIGHT = 2
 """Unconfirmed pictures at most; later ones wait, and only the newest of those is sent."""

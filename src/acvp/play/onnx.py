@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from acvp.errors import UserError
 from acvp.exits import lack_of_memory
 from acvp.models import Predictor, State
-from acvp.play.imagined import state_tensors
+from acvp.play.worlds import state_tensors
 
 TOLERANCE = 1e-4
 """Largest difference allowed between a float of an ONNX graph and torch's."""

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from acvp.data.palette import PaletteEncoder, TooManyColorsError
 from acvp.errors import UserError
-from acvp.play.imagined import ViewedFrame
-from acvp.play.session import ActionGrid, Session
-from acvp.play.worlds import RecordedWorld
+from acvp.play.session import Session
+from acvp.play.worlds import ActionGrid, RecordedWorld, ViewedFrame
 
 MAX_MESSAGE = 1024
 """Bytes of a command at most."""

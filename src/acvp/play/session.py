@@ -7,8 +7,8 @@ Shapes: A actions, H height and W width as recorded, h height, w width and C cha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,22 @@ from acvp.figures import in_color
 from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
-from acvp.play.imagined import FrameComparison, ImaginedState, ImaginedWorld, LiveMetrics, ViewedFrame
 from acvp.play.model_pool import ModelPool
-from acvp.play.rewind import RewindBuffer
-from acvp.play.worlds import Frame, LiveWorld, PlayContext, RecordedWorld, World, make_context
+from acvp.play.worlds import (
+    ActionGrid,
+    Frame,
+    FrameComparison,
+    ImaginedState,
+    ImaginedWorld,
+    LiveMetrics,
+    LiveWorld,
+    PlayContext,
+    RecordedWorld,
+    SessionState,
+    ViewedFrame,
+    World,
+    make_context,
+)
 from acvp.seeding import generator
 
 MIN_HISTORY = 32
@@ -33,44 +45,12 @@ MAX_LOOKAHEAD = 15
 
 Driver = Literal["human", "agent", "recording"]
 
+RECENT = 15
+"""Newest items that are all kept: a second of play."""
+EVERY = 5
+"""Of the older items, one in this many is kept."""
 
-@dataclass(frozen=True, kw_only=True)
-class SessionState:
-    """Both worlds at one time."""
-
-    frames: tuple[Frame, ...]
-    """The last real frames (H, W, 3), oldest first, with which the imagined world can be resynced."""
-    actions: tuple[int, ...]
-    """The actions between them."""
-    real: ViewedFrame | None
-    """The real frame in the predictor's view; None where there is no real world."""
-    imagined: ImaginedState
-    metrics: LiveMetrics | None = None
-    """How the two compare; None where there is no real world."""
-    agent_steps: int = 0
-    """Steps since the start."""
-    action: int | None = None
-    """The action that led here."""
-    score: float = 0.0
-    """Sum of the real rewards since the start."""
-    real_reward: int = 0
-    """Sum of the signs of the real rewards since the last resync."""
-    imagined_reward: int = 0
-    """Sum of the signs of the predicted rewards since the last resync."""
-    over: bool = False
-    """Whether the real game, or the recording, has ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActionGrid:
-    """The frames that every action leads to."""
-
-    steps: int
-    """Steps for which each action is held."""
-    imagined: NDArray[np.uint8]
-    """(A, h, w, C)"""
-    real: NDArray[np.uint8] | None
-    """(A, h, w, C); None where there is no game that can save its state."""
+T = TypeVar("T")
 
 
 class Session:
@@ -365,3 +345,39 @@ class Session:
             name = "" if state.action is None else f"   action {self.context.action_meanings[state.action]}"
             caption = f"{self.context.env_id}   {self.model_name}   step {state.imagined.steps}{name}"
             self.clip.add(state.real, state.imagined.frame, caption)
+
+
+class RewindBuffer(Generic[T]):
+    """A stack within a number of bytes: recent items one by one, older ones thinned out, the oldest dropped."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: list[tuple[int, T, int]] = []  # number, item and bytes of each
+        self._pushed = self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def push(self, item: T, nbytes: int) -> None:
+        """Keep an item of this many bytes; the newest one stays whatever its size."""
+        self._entries.append((self._pushed, item, nbytes))
+        self._pushed += 1
+        self.nbytes += nbytes
+        if len(self._entries) > RECENT and self._entries[-RECENT - 1][0] % EVERY:
+            self._drop(-RECENT - 1)
+        while self.nbytes > self._max_bytes and len(self._entries) > 1:
+            self._drop(0)
+
+    def pop(self) -> T | None:
+        """Remove and return the newest item; None if the buffer is empty."""
+        return self._drop(-1) if self._entries else None
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._entries.clear()
+        self.nbytes = 0
+
+    def _drop(self, index: int) -> T:
+        _, item, nbytes = self._entries.pop(index)
+        self.nbytes -= nbytes
+        return item
