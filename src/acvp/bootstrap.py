@@ -85,6 +85,11 @@ class Bootstrap:
         over, under = (_means(part.sums, part.counts, self.weights) for part in (above, below))
         return self._curve(_divide(over[0], under[0]), _divide(over[1], under[1]))
 
+    def difference(self, first: Accumulator, second: Accumulator) -> Curve:
+        """Return the difference of two means over the same resampled episodes: a paired comparison."""
+        means, others = (_means(part.sums, part.counts, self.weights) for part in (first, second))
+        return self._curve(means[0] - others[0], means[1] - others[1])
+
     def total(self, accumulator: Accumulator) -> Curve:
         """Return the sum over the steps of the mean over windows, as a curve of one step."""
         mean, resampled = _means(accumulator.sums, accumulator.counts, self.weights)

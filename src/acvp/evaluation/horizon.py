@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from acvp.bootstrap import Accumulator
 from acvp.console import Progress
 from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowReader, WindowStart
-from acvp.evaluation.metrics import FrameMetrics, TrueStep, Values, fingerprints
+from acvp.evaluation.claims import CLAIM_MEASURES, ClaimMeter, claim_events
+from acvp.evaluation.metrics import FrameMetrics, Values, fingerprints
 from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
@@ -58,7 +58,7 @@ class EvaluationWindows:
     def identity(self) -> dict[str, Any]:
         """Return what decides the measurements of a batch besides its windows: part of the key of cached results."""
         known = self.positions is not None
-        return {"context": self.context, "horizon": self.horizon, "object": known}
+        return {"context": self.context, "horizon": self.horizon, "object": known, "claims": sorted(CLAIM_MEASURES)}
 
     def shuffled(self) -> list[int]:
         """Return the numbers of the windows that are also predicted under another window's actions."""
@@ -146,11 +146,15 @@ class _BatchMeasurer:
         given, actions = truth.frames(0, windows.context), truth.actions(0, windows.length - 1)
         rollouts = [model.look_ahead(given, actions) for model in self.models]
         alive = [_SoFar(len(starts)) for _ in self.models]
-        before = given[:, -1]
+        before, meter = given[:, -1], self._meter(starts, actions[:, windows.context - 1 :])
         for t, frames in enumerate(truth.steps(windows.context, windows.horizon)):
             step = self.metrics.step(frames, before, self._positions(starts, windows.context + t))
-            for model, rollout, still in zip(self.models, rollouts, alive, strict=True):
-                values = self._values(step, next(rollout), still)
+            meter.true_step(step.frames.numpy(), as_pixels(before).numpy())
+            for number, (model, rollout, still) in enumerate(zip(self.models, rollouts, alive, strict=True)):
+                predicted = next(rollout)
+                values = self.metrics.measure(step, predicted)
+                values |= meter.measure(number, predicted.numpy(), values.get("object_distance"))
+                values = self._so_far(values, still)
                 values["unshuffled"] = np.where(paired, values["error"], np.nan)
                 self._add(model, t, rows, values)
             before = frames
@@ -167,8 +171,7 @@ class _BatchMeasurer:
                 self._add(model, t, rows, {"shuffled": self.metrics.error(pixels, next(rollout))})
             self._progress(self._done + (t + 1) * len(starts))
 
-    def _values(self, step: TrueStep, predicted: Tensor, alive: _SoFar) -> Values:
-        values = self.metrics.measure(step, predicted)
+    def _so_far(self, values: Values, alive: _SoFar) -> Values:
         values["exact"] = alive.still_exact(values["wrong_pixels"])
         if self.metrics.finder is not None and "object_distance" in values:
             distance = values["object_distance"]
@@ -176,6 +179,20 @@ class _BatchMeasurer:
             values["object_found"] = np.where(np.isnan(distance), np.nan, distance <= self.metrics.finder.near)
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
+
+    def _meter(self, starts: Sequence[WindowStart], actions: NDArray[np.int64]) -> ClaimMeter:
+        """Return what measures a batch for single claims of the paper; ``actions`` (B, T) are those of its steps."""
+        windows, info = self.windows, self.windows.store.info
+        places, first = windows.positions, windows.context - 1
+        rows = (
+            None
+            if places is None
+            else np.stack([places[e][frame + first :][: windows.horizon + 1] for e, frame in starts])
+        )
+        events = claim_events(info.env_id, rows, actions, info.action_meanings, info.frame_shape)
+        mean = self.models[0].predictor.normalizer.mean.cpu().numpy()
+        near = self.metrics.finder.near if self.metrics.finder else 0.0
+        return ClaimMeter(info.env_id, mean, len(self.models), events, near)
 
     def _add(self, model: LoadedModel, step: int, rows: Rows, values: Values) -> None:
         accumulators = self._part[model.name]

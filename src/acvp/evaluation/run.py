@@ -22,12 +22,14 @@ from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
+from acvp.evaluation.claims import summarize_claims
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.figures import curve_figure
 from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead
 from acvp.evaluation.media import MediaWriter
 from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, frame_scale, registered
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
+from acvp.evaluation.paired import paired_differences
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
@@ -53,6 +55,10 @@ class Evaluation:
     """Game, view, windows, how they were chosen, and the like."""
     left_out: dict[str, str]
     """Metrics that could not be measured, and why."""
+    claims: dict[str, Any]
+    """Measures for single claims of the paper, by model and range of steps."""
+    paired: dict[str, Any]
+    """Differences between every two models on the same windows."""
 
     @property
     def metrics(self) -> list[str]:
@@ -72,6 +78,8 @@ class Evaluation:
             "baselines": list(self.baselines),
             "curves": _plain(self.curves),
             "steps": _plain(self.totals),
+            "claims": self.claims,
+            "paired": self.paired,
         }
 
 
@@ -100,7 +108,15 @@ def summarize(
         "episodes": len(used),
     }
     facts = facts | bands | few_episodes(len(used))
-    return Evaluation(curves=curves, totals=totals, baselines=baselines, facts=facts, left_out=left_out)
+    return Evaluation(
+        curves=curves,
+        totals=totals,
+        baselines=baselines,
+        facts=facts,
+        left_out=left_out,
+        claims=summarize_claims(picked, bootstrap),
+        paired=paired_differences(picked, bootstrap),
+    )
 
 
 def few_episodes(count: int) -> dict[str, str]:
@@ -169,6 +185,7 @@ def evaluate(
     accumulators = look_ahead(everyone, windows, frame_metrics(models[0], part, positions), progress, results)
     names = tuple(model.name for model in everyone if model.baseline)
     facts = _facts(models[0], part, windows, config) | {"leading_metric": leading_metric(models)}
+    facts |= {"models": {model.name: described(model) for model in models}}
     return summarize(accumulators, seed=config.seed, baselines=names, facts=facts, left_out=left_out)
 
 
@@ -185,6 +202,14 @@ def frame_metrics(model: LoadedModel, part: HeldOutPart, positions: Positions | 
 def leading_metric(models: Sequence[LoadedModel]) -> str:
     """Return the metric to show first: wrong pixels where a run names colors, else the paper's squared error."""
     return "wrong_pixels" if any(model.predictor.names_colors for model in models) else "error"
+
+
+def described(model: LoadedModel) -> dict[str, Any]:
+    """Return kind, size, data and compute of a model, as its card has them."""
+    predictor, about = model.predictor, model.predictor.about
+    parameters = sum(weight.numel() for weight in predictor.parameters())
+    facts = {"kind": predictor.config.kind, "parameters": parameters}
+    return facts | ({"data": about.data, "compute": about.compute} if about else {})
 
 
 def _keeps_colors(model: LoadedModel) -> bool:

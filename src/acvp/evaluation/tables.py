@@ -26,7 +26,7 @@ def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> lis
     wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
     by_step = [_by_step(body, metric, steps, wide) for metric in dict.fromkeys((leading_metric(body), *AT_STEPS))]
-    return [*by_step, _at_the_end(body, wide), *_outcomes(body)]
+    return [*by_step, _at_the_end(body, wide), *_claims(body, wide), *_outcomes(body)]
 
 
 def leading_metric(body: Mapping[str, Any]) -> str:
@@ -38,6 +38,21 @@ def leading_metric(body: Mapping[str, Any]) -> str:
 def ordered_metrics(body: Mapping[str, Any]) -> list[str]:
     """Return all metrics of what evaluation.json holds, the leading one first."""
     return list(dict.fromkeys((leading_metric(body), *body["metrics"])))
+
+
+def _claims(body: Mapping[str, Any], bands: bool) -> list[TextTable]:
+    """Return the table of the measures for single claims of the paper; early files have none."""
+    rows, names = [], list(body["curves"])
+    for measure in body.get("claims", {}).values():
+        for index, (first, last) in enumerate(measure["steps"]):
+            values = [_claimed(measure["models"].get(name), index, bands) for name in names]
+            rows.append((f"{measure['title']} ({measure['unit']})", f"{first}–{last}", *values))
+    heads = ("measure", "steps", *names)
+    return [TextTable("Claims of the paper: mean over what happens in these steps", heads, tuple(rows))] if rows else []
+
+
+def _claimed(values: Mapping[str, Any] | None, index: int, bands: bool) -> str:
+    return "–" if values is None or not values["count"][index] else banded(values, index, bands)
 
 
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
