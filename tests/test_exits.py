@@ -263,7 +263,8 @@ def command():
     {act}
     return 0
 signal.signal(signal.SIGINT, signal.default_int_handler)
-atexit.register(lambda: signal.getsignal(signal.SIGINT) == signal.SIG_IGN or print("heard", file=sys.stderr))
+def deaf(): return all(signal.getsignal(n) == signal.SIG_IGN for n in (signal.SIGINT, signal.SIGALRM))
+atexit.register(lambda: deaf() or print("heard", file=sys.stderr))
 sys.exit(run_process(command))
 """
 

@@ -137,9 +137,10 @@ class SignalHandler:
             signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
 
     def _ignore(self) -> None:
-        """Ignore signals while the interpreter shuts down: the exit code is decided."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        """Ignore signals, retried ones too, while the interpreter shuts down: the exit code is decided."""
+        for name in ("SIGINT", "SIGTERM", "SIGALRM"):
+            if hasattr(signal, name):  # Windows has no alarms
+                signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _importing(frame: FrameType | None) -> bool:
