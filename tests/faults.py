@@ -31,8 +31,8 @@ from gymnasium import spaces
 import acvp.cli.main
 from acvp import durable
 from acvp.data.episode import Episode
+from acvp.data.recording import StoreWriter
 from acvp.data.store import EpisodeStore
-from acvp.data.writer import StoreWriter
 from acvp.durable import append_line, exclusive_writer, write_atomic
 from acvp.errors import UserError
 from acvp.seeding import derived_seed, generator

@@ -17,9 +17,9 @@ import pytest
 from acvp.checkpoint import newest_good, prune, read_checkpoint, save_checkpoint
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.episode import Episode
+from acvp.data.recording import StoreWriter, open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
-from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import append_line, finished_lines
 from acvp.runs import ResultCache, RunFolder
 from tests.data.answers import INFO, answer_episode, read_answer

@@ -14,8 +14,8 @@ import acvp
 from acvp import console as progress
 from acvp.cli.main import main
 from acvp.console import PlainColumn, PlainConsole, TextTable, print_results, visible
+from acvp.data.recording import open_writer
 from acvp.data.store import StoreInfo
-from acvp.data.writer import open_writer
 from tests.data.answers import answer_episode
 
 NAMES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from acvp.cli.main import main
+from acvp.data.recording import open_writer
 from acvp.data.store import EpisodeStore
-from acvp.data.writer import open_writer
 from acvp.models import Predictor
 from tests.evaluation.runs import make_run
 

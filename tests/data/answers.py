@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.recording import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
-from acvp.data.writer import open_writer
 
 HEIGHT, WIDTH = 6, 8
 ACTIONS = ("NOOP", "LEFT", "RIGHT")

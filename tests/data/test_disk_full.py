@@ -15,9 +15,9 @@ import pytest
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.episode import serialize
+from acvp.data.recording import open_writer
 from acvp.data.store import STORE_FORMAT, EpisodeStore, IndexEntry
 from acvp.data.verify import verify
-from acvp.data.writer import open_writer
 from acvp.durable import SPARE_BYTES, DiskError, append_line, seal, write_atomic
 from tests.data.answers import INFO, answer_episode, answer_store
 from tests.faults import (

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import OPENING_FRAMES, Episode
-from acvp.data.recording import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.split import find_leaks, refuse_leaks, split
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify
-from acvp.data.writer import open_writer
 from acvp.errors import UserError
 from tests.faults import Trials, counted
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from acvp.data.recording import open_writer
 from acvp.data.store import EpisodeStore, StoreError, part_path
-from acvp.data.writer import open_writer
 from acvp.durable import seal, unseal
 from acvp.errors import UserError
 from tests.data.answers import INFO, answer_episode, answer_store, read_answer

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from acvp.data.recording import open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
-from acvp.data.writer import open_writer
 from tests.data.answers import INFO, answer_action, answer_episode, read_answer
 from tests.faults import Trials, counted
 

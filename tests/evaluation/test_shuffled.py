@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data.recording import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
-from acvp.data.writer import open_writer
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.windows import HeldOutPart, evenly

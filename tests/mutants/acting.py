@@ -121,7 +121,7 @@ ACTING = (
         "rewinding loses one of the newest states",
         "play/session.py",
         "self._entries[-RECENT - 1][0] % EVERY:\n            self._drop(-RECENT - 1)",
-        "self._entries[-RECENT].number % EVERY:\n            self._drop(-RECENT)",
+        "self._entries[-RECENT][0] % EVERY:\n            self._drop(-RECENT)",
         "play/test_rewind.py::test_the_newest_are_all_kept_and_older_ones_thinned",
     ),
     Mutant(

@@ -28,7 +28,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from acvp.data.episode import Episode, parse, serialize
+from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
 from acvp.data.policies import (
     LoadPolicy,
     Player,
@@ -39,9 +39,8 @@ from acvp.data.policies import (
     random_actions,
     share_of_episode,
 )
-from acvp.data.recording import MAX_ACTIONS, EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder, StoreWriter, open_writer
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
-from acvp.data.writer import StoreWriter, open_writer
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import AT_ONCE, LONGEST, UserError, require, require_probability, require_seed

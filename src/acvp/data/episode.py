@@ -230,6 +230,7 @@ def finish_content_hash(frames: hashlib._Hash, palette: Palette | None, actions:
 
 
 PART_FORMAT = 1
+MAX_ACTIONS = 2**15
 MAX_SIDE = 4096
 """Larger frames are refused, so that a damaged header cannot ask for unbounded memory."""
 

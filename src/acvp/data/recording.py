@@ -1,25 +1,57 @@
-"""Records an episode step by step and compresses it while it is played."""
+"""Recording: an episode step by step, compressed while it is played, and its addition to a dataset, whole or absent.
+
+One writer at a time adds episodes to a dataset.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import (
     CHUNK_FRAMES,
+    MAX_ACTIONS,
     OPENING_FRAMES,
     Episode,
     EpisodeHeader,
     compress,
     decompress,
     finish_content_hash,
+    parse,
+    serialize,
 )
 from acvp.data.palette import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
+from acvp.data.store import (
+    INDEX_NAME,
+    PARTS_NAME,
+    STORE_FORMAT,
+    STORE_NAME,
+    IndexEntry,
+    StoreError,
+    StoreInfo,
+    checked_info,
+    part_path,
+    read_index,
+    read_info,
+)
+from acvp.durable import (
+    append_line,
+    exclusive_writer,
+    make_folder,
+    read_file,
+    seal,
+    sync_folder,
+    whole_lines,
+    write_atomic,
+)
 from acvp.errors import UserError
 
-MAX_ACTIONS = 2**15
 MAX_LIVES = 2**15 - 1
 MAX_REWARD = float(np.finfo(np.float32).max)
 
@@ -140,3 +172,115 @@ class EpisodeRecorder:
 def _check_lives(lives: int, step: int) -> None:
     if not -1 <= lives <= MAX_LIVES:
         raise UserError(f"step {step}: {lives} lives; 0 to {MAX_LIVES} are possible, and -1 for a game without lives")
+
+
+class StoreWriter:
+    """Writes episodes into a dataset; `open_writer` returns one."""
+
+    def __init__(self, path: Path, info: StoreInfo) -> None:
+        self.path, self.info = path, info
+        self._entries = {entry.number: entry for entry in read_index(path)}
+
+    @property
+    def entries(self) -> list[IndexEntry]:
+        """The entries of the dataset, by number."""
+        return [self._entries[number] for number in sorted(self._entries)]
+
+    def add(self, episode: Episode) -> None:
+        """Add an episode; when this returns, it survives kills and power losses."""
+        number = episode.header.number
+        if number in self._entries:
+            raise StoreError(f"{self.path}: episode {number} exists already")
+        self._check(episode)
+        data = serialize(episode)
+        write_atomic(part_path(self.path, number), data)
+        self._enter(IndexEntry.of(episode, data))
+
+    def remove_from(self, number: int) -> None:
+        """Remove the episodes from `number` on: first from the index, then from the disk."""
+        surplus = [n for n in self._entries if n >= number]
+        for n in surplus:
+            del self._entries[n]
+        self.rewrite_index()
+        for n in surplus:
+            part_path(self.path, n).unlink(missing_ok=True)
+        sync_folder(self.path / PARTS_NAME)
+
+    def rewrite_index(self) -> None:
+        """Write the lines in the order of their numbers, so that equal datasets are equal byte for byte."""
+        lines = "".join(entry.to_line() + "\n" for entry in self.entries)
+        write_atomic(self.path / INDEX_NAME, lines.encode())
+
+    def _check(self, episode: Episode) -> None:
+        height, width, _ = self.info.frame_shape
+        header, count = episode.header, len(self.info.action_meanings)
+        if (header.height, header.width) != (height, width):
+            raise StoreError(f"an episode of {header.height}×{header.width} frames for a dataset of {height}×{width}")
+        if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < count:
+            raise StoreError(
+                f"actions {episode.actions.min()} to {episode.actions.max()} in episode {header.number}, "
+                f"but the dataset has actions 0 to {count - 1}"
+            )
+
+    def _enter(self, entry: IndexEntry) -> None:
+        append_line(self.path / INDEX_NAME, entry.to_line())
+        self._entries[entry.number] = entry
+
+    def adopt_finished_parts(self) -> None:
+        """Index the parts that a killed writer finished but did not list, and remove an unfinished last line."""
+        index = self.path / INDEX_NAME
+        if index.exists() and (text := read_file(index, self.path)) != whole_lines(text):
+            self.rewrite_index()
+        sync_folder(self.path / PARTS_NAME)  # the killed writer may not have, and a line must not outlive its part
+        listed = {part_path(self.path, number).stem for number in self._entries}
+        for file in sorted((self.path / PARTS_NAME).glob("*.safetensors")):
+            if not file.stem.isdecimal() or file.stem in listed:
+                continue
+            try:
+                data = read_file(file, self.path)
+                episode = parse(data)
+                self._check(episode)
+                if episode.content_hash() != episode.header.content:
+                    raise StoreError("its frames and actions are not those of its header")
+            except (UserError, OSError) as error:
+                raise StoreError(f"{file}: not listed in the index and {error}; move it away to continue") from error
+            if file == part_path(self.path, episode.header.number):
+                self._enter(IndexEntry.of(episode, data))
+
+
+@contextmanager
+def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
+    """Open a dataset for writing, or make a new one; UserError if it records something else."""
+    path = Path(path)
+    try:
+        info = checked_info(info)
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} cannot record this: {error}") from error
+    _refuse_foreign_folder(path)
+    make_folder(path / PARTS_NAME)
+    with exclusive_writer(path):
+        if (path / STORE_NAME).exists():
+            _refuse_changed_info(path, info)
+        else:
+            write_atomic(path / STORE_NAME, seal({"store_format": STORE_FORMAT} | info.to_json()))
+        writer = StoreWriter(path, info)
+        writer.adopt_finished_parts()
+        yield writer
+
+
+def _refuse_foreign_folder(path: Path) -> None:
+    if path.is_file():
+        raise UserError(f"{path} is a file; a dataset is a folder")
+    if path.is_dir() and not (path / STORE_NAME).exists():
+        foreign = sorted(p.name for p in path.iterdir() if not p.name.startswith(".") and p.name != PARTS_NAME)
+        if foreign:
+            raise UserError(f"{path} is not a dataset and not empty (it has {foreign[0]}); choose another folder")
+
+
+def _refuse_changed_info(path: Path, info: StoreInfo) -> None:
+    there, asked = asdict(read_info(path)), asdict(info)
+    for versions in (there["versions"], asked["versions"]):
+        versions.pop("numpy", None)  # it makes no frames
+    changed = [f"{name} is {there[name]!r}, asked for {asked[name]!r}" for name in asked if there[name] != asked[name]]
+    if changed:
+        raise UserError(f"{path} records something else: {'; '.join(changed)}; choose another --out")

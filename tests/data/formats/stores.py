@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
-from acvp.data.recording import EpisodeRecorder
+from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
-from acvp.data.writer import open_writer
 from tests.data.answers import HEIGHT as ANSWER_HEIGHT
 from tests.data.answers import WIDTH as ANSWER_WIDTH
 from tests.data.answers import answer_frame, read_answer
