@@ -30,6 +30,7 @@ BUILT_IN = {
     "copy-last-frame": "acvp.models.baselines",
     "mean-frame": "acvp.models.baselines",
     "pixel": "acvp.pixel.predictor",
+    "objects": "acvp.pixel.object_predictor",
 }
 """The module of each kind that comes with acvp."""
 ENTRY_POINTS = "acvp.predictors"

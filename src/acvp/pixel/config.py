@@ -1,4 +1,4 @@
-"""The config of the pixel-exact network: its sizes, and statistics of its game: colors, motions, palette cycling."""
+"""The configs of the pixel-exact networks: their sizes, and statistics of their game: colors, motions, objects."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,8 @@ from acvp.pixel.palette import Palette, require_palette
 Motion = tuple[int, int]
 """Pixels (down, right)."""
 MAX_MOTIONS = 64
+SEEN_FRAMES = 4
+"""Frames in which objects are seen, the newest included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,29 @@ class PixelConfig(PredictorConfig):
     def grid(self) -> tuple[int, int]:
         """(height, width) in cells."""
         return -(-self.frame[0] // self.cell), -(-self.frame[1] // self.cell)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectConfig(PixelConfig):
+    """The pixel-exact network with objects."""
+
+    moves: tuple[Motion, ...] = ((0, 0),)
+    """Pixels (down, right) by which an object may move in a step."""
+    moving_colors: tuple[int, ...] = ()
+    """Numbers of the colors whose pixels are objects except where they nearly always are."""
+    features: int = 128
+    """Features of an object."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = all(type(color) is int and 0 <= color < len(self.palette) for color in self.moving_colors)
+        if not self.moves or len(set(self.moves)) != len(self.moves) or not known:
+            raise ConfigError(
+                f"moves are {str(self.moves)[:200]} and moving_colors {str(self.moving_colors)[:200]}; they must be "
+                "different moves, at least one, and numbers of colors"
+            )
+        if self.context < SEEN_FRAMES:
+            raise ConfigError(f"context is {self.context}; objects are seen in {SEEN_FRAMES} frames")
 
 
 def _require_motions(motions: tuple[Motion, ...], older: tuple[Motion, ...], frame: FrameShape) -> None:

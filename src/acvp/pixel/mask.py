@@ -94,7 +94,7 @@ def count_violations(
     progress: Progress = lambda done, total: None,
 ) -> float:
     """Return the number of pixels of a frame, on average over a dataset, whose color the mask excludes."""
-    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
+    windows, numbers = Windows(store, Window(1, 0)), color_numbers(store, colors)
     mask = np.concatenate((mask, np.zeros_like(mask[:1])))  # one color more, for those that are not known
     rows, columns = np.indices(mask.shape[1:])
     excluded = 0
@@ -108,7 +108,7 @@ def count_violations(
 def _seen(store: EpisodeStore, colors: Sequence[Color], progress: Progress) -> Mask:
     """Return which colors each pixel has in a dataset."""
     seen = np.zeros((len(colors), *store.info.frame_shape[:2]), np.bool_)
-    windows, numbers = Windows(store, Window(1, 0)), _numbers(store, colors)
+    windows, numbers = Windows(store, Window(1, 0)), color_numbers(store, colors)
     rows, columns = np.indices(seen.shape[1:])
     for position in range(len(store)):
         for first, frames in frame_blocks(windows, position, overlap=1):
@@ -125,7 +125,7 @@ def _known(store: EpisodeStore, colors: Sequence[Color]) -> bool:
     return store.palette is not None and {tuple(color) for color in store.palette.tolist()} <= set(colors)
 
 
-def _numbers(store: EpisodeStore, colors: Sequence[Color]) -> NDArray[np.int64]:
+def color_numbers(store: EpisodeStore, colors: Sequence[Color]) -> NDArray[np.int64]:
     """Return the number among ``colors`` of each of a dataset's colors, (K,); N where it is not among them."""
     assert store.palette is not None
     number = {color: i for i, color in enumerate(colors)}

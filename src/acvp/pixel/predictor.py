@@ -40,7 +40,7 @@ from acvp.pixel.decode import (
     to_cells,
     to_frames,
 )
-from acvp.pixel.loss import copy_mixture_loss, corrupt_inputs
+from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
 from acvp.pixel.mask import Mask, calibrated_mask, make_room, packed, unpack
 from acvp.pixel.network import ActionUnet, event_heads, position_heads
 from acvp.pixel.palette import Colors, TraceableColors
@@ -349,10 +349,11 @@ class PixelPredictor(Predictor, kind="pixel"):
         config = self.pixel_config
         before, after = to_cells(state.classes[:, 1], config), to_cells(target, config)  # (N, h·w, q)
         differs = state.frame.abs().amax(1) > FOREGROUND_DIFFERENCE / config.pixel_scale  # (N, H, W)
-        foreground = (before != after).any(-1) | (to_cells(differs.long(), config) == 1).any(-1)
+        counts = after != NO_PIXEL
+        foreground = (((before != after) | (to_cells(differs.long(), config) == 1)) & counts).any(-1)
         one_in = config.background_subsampling
         number = torch.arange(foreground.shape[1], device=foreground.device) + target.sum((1, 2))[:, None]
-        row, cell = (foreground | (number % one_in == 0)).nonzero(as_tuple=True)
+        row, cell = (foreground | ((number % one_in == 0) & counts.any(-1))).nonzero(as_tuple=True)
         return row, cell, torch.where(foreground[row, cell], 1.0, float(one_in))
 
     def _classes(self, frames: Tensor) -> Tensor:

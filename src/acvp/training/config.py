@@ -31,7 +31,7 @@ from acvp.options import Device, Module, optional
 if TYPE_CHECKING:
     from acvp.models import PredictorConfig
 
-ModelName = Literal["pixel", "feedforward", "recurrent", "no-action", "mlp"]
+ModelName = Literal["pixel", "objects", "feedforward", "recurrent", "no-action", "mlp"]
 PresetName = Literal["paper", "authors", "cpu", "smoke"]
 ViewName = Literal["auto", "rgb", "gray84"]
 DECAY_STEPS = 100_000
