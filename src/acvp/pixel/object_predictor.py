@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -203,6 +203,10 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         state = self._real_states(frames[:, :-1], predict)
         frame, after = self.predict(state, actions[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
+
+    def traceable(self) -> Self:
+        """Refuse: finding connected regions is no operation of a traced graph."""
+        raise UserError("predictors of kind objects cannot be exported to ONNX yet; train one with --model pixel")
 
     def _look(self, state: ObjectState) -> tuple[Objects, Tensor]:
         """Return the objects of the newest frames and their features before the action."""

@@ -1,0 +1,251 @@
+"""Prediction of objects: a square that an action moves over a floor with a stripe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from acvp.errors import UserError
+from acvp.models.checks import ConfigError
+from acvp.models.predictor import TrainingBatch
+from acvp.pixel import ObjectPredictor
+from acvp.pixel.loss import NO_PIXEL
+from acvp.pixel.object_network import DRAWN, OLD, drawn_colors, drawn_loss
+from acvp.pixel.object_windows import cut, owned
+from acvp.testing import check_predictor
+from acvp.training.config import OptimizerConfig
+from acvp.training.optimizers import make_optimizer, set_learning_rate
+from tests.models.small_predictors import seeded, training_batch
+from tests.pixel.small_objects import (
+    CONFIG,
+    FLOOR,
+    GREEN,
+    HEIGHT,
+    MOVES,
+    RED,
+    SIDE,
+    STRIPE,
+    WIDTH,
+    background,
+    floor,
+    make,
+    normalized,
+    squares,
+)
+
+SHIFT = {0: 0, 1: 3, 2: -3}
+"""Pixels to the right that each action moves the square."""
+
+
+def episode(rng: np.random.Generator, length: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """A square on its way: frames (T, H, W) and actions (T - 1,)."""
+    top, left = int(rng.integers(2, HEIGHT - SIDE - 2)), int(rng.integers(12, WIDTH - SIDE - 12))
+    frames, actions = [squares((top, left))], []
+    for _ in range(length - 1):
+        action = int(rng.integers(3))
+        if not 2 <= left + SHIFT[action] <= WIDTH - SIDE - 2:
+            action = 0
+        left += SHIFT[action]
+        actions.append(action)
+        frames.append(squares((top, left)))
+    return np.stack(frames), np.array(actions)
+
+
+def batch_of(predictor: ObjectPredictor, rng: np.random.Generator, rows: int, predict: int) -> TrainingBatch:
+    episodes = [episode(rng, predictor.context + predict) for _ in range(rows)]
+    frames = normalized(predictor, np.stack([frames for frames, _ in episodes]))
+    actions = torch.from_numpy(np.stack([actions for _, actions in episodes]))
+    return training_batch(frames, actions, predict=predict, teacher_forcing=True)
+
+
+def classes(predictor: ObjectPredictor, frames: Tensor) -> NDArray[np.int64]:
+    shown: NDArray[np.int64] = predictor.colors.classes(predictor.normalizer.to_uint8(frames)).numpy()
+    return shown
+
+
+def test_the_predictor_keeps_its_contract() -> None:
+    check_predictor(make())
+
+
+@pytest.mark.parametrize("teacher_forcing", [True, False])
+def test_a_frame_without_objects_is_predicted_and_learned(teacher_forcing: bool) -> None:
+    predictor = make()
+    frames = normalized(predictor, np.stack([floor()] * 6)[None])
+    actions = torch.zeros(1, 5, dtype=torch.int64)
+    loss, metrics = predictor.loss(training_batch(frames, actions, predict=2, teacher_forcing=teacher_forcing))
+    assert loss.isfinite()
+    assert metrics["move_loss"] == 0
+    frame, _ = predictor.predict(predictor.observe(frames[:, :4]), actions[:, 0])
+    assert frame.shape == (1, 3, HEIGHT, WIDTH)
+
+
+@pytest.mark.slow
+def test_it_learns_to_obey_actions_at_positions_never_seen_and_restores_the_stripe() -> None:
+    predictor = ObjectPredictor(replace(CONFIG, features=32), seeded(1))
+    predictor.set_background(background())
+    predictor.normalizer.set_mean(predictor.colors.pixels(torch.from_numpy(floor()).long()).float())
+    optimizer, rng = make_optimizer(OptimizerConfig(name="muon", weight_decay=0.0), predictor), np.random.default_rng(1)
+    predictor.train()
+    for step in range(160):
+        set_learning_rate(optimizer, 4e-3 * min(1.0, (160 - step) / 60))
+        loss, _ = predictor.loss(batch_of(predictor, rng, 8, 2))
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+    predictor.eval()
+    past = np.stack([squares((21, 17))] * 4)  # over the stripe
+    for action, shift in SHIFT.items():
+        with torch.no_grad():
+            state = predictor.observe(normalized(predictor, past[None]))
+            for step in range(1, 4):
+                frame, state = predictor.predict(state, torch.tensor([action]))
+                expected = squares((21, 17 + step * shift))
+                assert (classes(predictor, frame)[0] != expected).sum() <= 2, (action, step)
+
+
+def test_the_background_under_an_object_is_remembered() -> None:
+    predictor = make()
+    frames = np.stack([squares((10, left)) for left in (2, 8, 14, 17)])
+    state = predictor.observe(normalized(predictor, frames[None]))
+    assert np.array_equal(state.under[0].numpy(), floor())
+    usual = background()
+    usual.usual[:] = FLOOR
+    predictor.set_background(usual)
+    seen = predictor.observe(normalized(predictor, frames[None])).under[0].numpy()
+    assert (seen[10:16, 20:22] == STRIPE).all()  # the square came later: the stripe was seen before
+    never = predictor.observe(normalized(predictor, np.stack([frames[-1]] * 4)[None])).under[0].numpy()
+    assert (never[10:16, 20:22] == FLOOR).all()  # never seen: the usual color
+
+
+def test_ages_count_the_steps_since_a_pixel_changed() -> None:
+    predictor = make()
+    frames = np.stack([squares((10, 2)), squares((10, 5)), squares((10, 5)), squares((10, 5))])
+    state = predictor.observe(normalized(predictor, frames[None]))
+    age = state.age[0].numpy()
+    assert age[12, 3] == 2  # left when the square moved, two steps ago
+    assert age[12, 9] == 2
+    assert age[12, 6] == OLD  # red before and after
+    assert age[0, 0] == OLD
+
+
+def test_windows_are_cut_around_centers_of_their_rows() -> None:
+    planes = torch.arange(2 * 2 * 6 * 7).view(2, 2, 6, 7)
+    windows = cut(planes, torch.tensor([1, 0]), torch.tensor([[3, 2], [0, 6]]), 4, -1)
+    assert torch.equal(windows[0], planes[1, :, 1:5, 0:4])
+    assert windows[1, 0, 2, 2] == planes[0, 0, 0, 6]
+    assert windows[1, 0, 1, 2] == -1  # above the frame
+    assert windows[1, 0, 2, 3] == -1  # beyond its right edge
+
+
+def test_a_pixel_belongs_to_the_nearest_object_and_to_the_first_of_equals() -> None:
+    shape = (2, 60, 70)
+    row, center = torch.tensor([0, 0, 1]), torch.tensor([[20, 20], [20, 30], [59, 0]])
+    at, mine = owned(row, center, shape)
+    owner = torch.full(shape, -1).flatten()
+    for number in range(3):
+        owner[at[number][mine[number]]] = number
+    owner = owner.view(shape)
+    half = DRAWN // 2
+    for down in range(60):
+        for right in range(70):
+            distances = [
+                max(abs(down - y), abs(right - x)) if -half <= down - y < half and -half <= right - x < half else 999
+                for y, x in ((20, 20), (20, 30))
+            ]
+            nearest = int(np.argmin(distances)) if min(distances) < 999 else -1
+            assert owner[0, down, right] == nearest
+    assert owner[1, 59, 0] == 2
+    assert (owner[1] == 2).sum() == half * (half + 1)  # the part of the window inside the frame
+
+
+def test_the_grid_is_not_trained_on_pixels_of_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor = make()
+    targets = []
+
+    def keep(features: Tensor, state: object, target: Tensor) -> Tensor:
+        targets.append(target)
+        return features.sum()
+
+    monkeypatch.setattr(predictor, "_loss", keep)
+    frames = np.stack([*[squares((20, 10))] * 4, squares((20, 13))])
+    predictor.loss(training_batch(normalized(predictor, frames[None]), torch.ones(1, 4, dtype=torch.int64), predict=1))
+    left_out = (targets[0][0] == NO_PIXEL).numpy()
+    center, half = (22, 15), DRAWN // 2
+    expected = np.zeros_like(left_out)
+    expected[center[0] - half : center[0] + half, max(0, center[1] - half) : center[1] + half] = True
+    assert np.array_equal(left_out, expected)
+
+
+def test_true_moves_are_those_of_the_config_or_vanishing() -> None:
+    predictor = make()
+    past = np.stack([squares((20, 10))] * 4)
+    state = predictor.observe(normalized(predictor, np.stack([past, past, past])))
+    target = torch.from_numpy(np.stack([squares((22, 10)), floor(), squares((20, 11))])).long()
+    moves = predictor._true_moves(state, predictor.find(state.recent[:, 0]), target)
+    assert moves.tolist() == [MOVES.index((2, 0)), len(MOVES), len(MOVES)]
+
+
+def test_probabilities_of_drawing_and_copying_a_color_add_up() -> None:
+    logits = torch.randn(1, 4 + 3, 1, 1, generator=seeded(3))
+    copies = torch.tensor([2, 4, 2]).view(1, 3, 1, 1)  # 4 is beyond the frame
+    share = logits.softmax(1)[0, :, 0, 0]
+    expected = share[2] + share[4] + share[6]
+    loss = drawn_loss(logits, copies, torch.tensor([[[2]]]))
+    torch.testing.assert_close(loss[0, 0, 0], -expected.log())
+    copied = torch.zeros(1, 7, 1, 1)
+    copied[0, 1], copied[0, 4], copied[0, 6] = 1.0, 0.7, 0.7
+    assert drawn_colors(copied, copies)[0, 0, 0] == 2  # neither copy is as probable as color 1, both together are
+    copied[0, 5] = 9.0
+    assert drawn_colors(copied, copies)[0, 0, 0] == 2  # what is beyond the frame is no color
+
+
+def test_sampling_draws_moves_and_is_repeatable() -> None:
+    predictor = make()
+    state = predictor.observe(normalized(predictor, np.stack([squares((20, 17))] * 4)[None]))
+    action = torch.tensor([1])
+    predictor.sample(3.0, seed=5)
+    drawn = [predictor.predict(state, action)[0] for _ in range(6)]
+    predictor.sample(3.0, seed=5)
+    again = [predictor.predict(state, action)[0] for _ in range(6)]
+    assert all(torch.equal(frame, other) for frame, other in zip(drawn, again, strict=True))
+    assert any(not torch.equal(drawn[0], other) for other in drawn[1:])
+
+
+def test_quiet_objects_do_not_influence_rewards() -> None:
+    predictor = make()
+    past = np.stack([squares((20, 17))] * 4)
+    state = predictor.observe(normalized(predictor, past[None]))
+    objects = predictor.find(state.recent[:, 0])
+    assert predictor._lively(state, objects).tolist() == [False]
+    moved = predictor.observe(normalized(predictor, np.stack([*past[:3], squares((20, 20))])[None]))
+    assert predictor._lively(moved, predictor.find(moved.recent[:, 0])).tolist() == [True]
+
+
+def test_rare_colors_make_objects_too() -> None:
+    predictor = make()
+    classes = torch.from_numpy(squares((20, 17), color=GREEN))[None]
+    assert predictor.find(classes).box[:, :4].tolist() == [[20, 17, 20 + SIDE - 1, 17 + SIDE - 1]]
+    assert predictor.find(torch.from_numpy(floor())[None]).box.shape == (0, 5)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"moves": ()}, {"moves": ((0, 0), (0, 0))}, {"moving_colors": (9,)}, {"moving_colors": (RED, -1)}]
+)
+def test_a_config_with_impossible_objects_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"moves are .* and moving_colors"):
+        replace(CONFIG, **fields)  # type: ignore[arg-type]
+
+
+def test_a_context_shorter_than_what_is_seen_is_refused() -> None:
+    with pytest.raises(ConfigError, match="context is 3"):
+        replace(CONFIG, context=3)
+
+
+def test_export_to_onnx_is_refused_with_the_reason() -> None:
+    with pytest.raises(UserError, match="cannot be exported"):
+        make().traceable()
