@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.collect import CollectConfig, collect
+from acvp.data.views import get_view
+from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models.checks import ConfigError
+from acvp.models.config import DatasetSplit
 from acvp.models.predictor import TrainingBatch
-from acvp.pixel import ObjectPredictor
+from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.object_network import DRAWN, OLD, drawn_colors, drawn_loss
 from acvp.pixel.object_windows import cut, owned
@@ -244,6 +249,24 @@ def test_a_config_with_impossible_objects_is_refused(fields: dict[str, object]) 
 def test_a_context_shorter_than_what_is_seen_is_refused() -> None:
     with pytest.raises(ConfigError, match="context is 3"):
         replace(CONFIG, context=3)
+
+
+def test_a_dataset_prepares_and_calibrates_a_predictor(tmp_path: Path) -> None:
+    store = collect(CollectConfig(env_id=TOY_ID, out=tmp_path / "s", frames=400, seed=3))
+    data = DatasetSplit(train=store, held_out=store, view=get_view("rgb"), seed=0)
+    sizes = ObjectPredictor.sizes("smoke", data.frame)
+    predictor = ObjectPredictor(ObjectConfig(**ObjectPredictor.prepare(data) | sizes), seeded(1))
+    predictor.calibrate(data, lambda line: None, lambda done, total: None)
+    first = next(iter(store)).frames(0, 1)
+    objects = predictor.find(predictor.colors.classes(torch.from_numpy(first)))
+    assert len(objects.row) > 0
+    check_predictor(predictor)
+
+
+def test_gray_frames_are_refused_with_the_cure(tmp_path: Path) -> None:
+    store = collect(CollectConfig(env_id=TOY_ID, out=tmp_path / "s", frames=100, seed=3))
+    with pytest.raises(UserError, match="use --model pixel"):
+        ObjectPredictor.prepare(DatasetSplit(train=store, held_out=store, view=get_view("gray84"), seed=0))
 
 
 def test_export_to_onnx_is_refused_with_the_reason() -> None:
