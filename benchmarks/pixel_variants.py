@@ -15,8 +15,8 @@ from torch.nn import functional
 from acvp.models.encoder_decoder import linear
 from acvp.models.heads import Outcome
 from acvp.pixel import PixelConfig, PixelPredictor
-from acvp.pixel.decode import to_cells
 from acvp.pixel.loss import NO_PIXEL
+from acvp.pixel.network import to_cells
 from acvp.pixel.predictor import PixelState
 
 

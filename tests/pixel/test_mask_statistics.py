@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
-from acvp.pixel.mask import REACHES, count_violations, find_mask
+from acvp.pixel.palette import REACHES, count_violations, find_mask
 from tests.data.answers import color_store
 
 Colors = list[tuple[int, ...]]
@@ -64,13 +64,13 @@ def test_the_held_out_part_decides_how_far_a_color_reaches(
     for reach in range(max(REACHES) + 1):
         odd[reach] = count_violations(held_out, colors, seen)
         if reach in REACHES:
-            monkeypatch.setattr("acvp.pixel.mask.MOST_VIOLATIONS", odd[reach])
+            monkeypatch.setattr("acvp.pixel.palette.MOST_VIOLATIONS", odd[reach])
             found = find_mask(train, held_out, colors)
             assert (found.reach, found.violations) == (reach, odd[reach])
             assert np.array_equal(found.mask, seen)
         seen = wider(seen)
     assert odd[0] > odd[1] > odd[2] > odd[4] > odd[8] > 0
-    monkeypatch.setattr("acvp.pixel.mask.MOST_VIOLATIONS", odd[8] / 2)
+    monkeypatch.setattr("acvp.pixel.palette.MOST_VIOLATIONS", odd[8] / 2)
     found = find_mask(train, held_out, colors)
     assert found.reach is None
     assert found.mask.all()

@@ -20,8 +20,7 @@ from acvp.models.config import DatasetSplit
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import DRAWN, OLD, drawn_colors, drawn_loss
-from acvp.pixel.object_windows import cut, owned
+from acvp.pixel.object_network import DRAWN, OLD, cut, drawn_colors, drawn_loss, owned
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from acvp.data.collect import CollectConfig, collect
 from acvp.envs.toy import TOY_ID
 from acvp.pixel import objects as module
-from acvp.pixel.mask import color_numbers
 from acvp.pixel.objects import (
     BACKGROUND,
     MOVING,
@@ -23,6 +22,7 @@ from acvp.pixel.objects import (
     find_moves,
     link,
 )
+from acvp.pixel.palette import color_numbers
 from tests.pixel.small_objects import FLOOR, GREEN, HEIGHT, RED, SIDE, STRIPE, WIDTH, background, floor, squares
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from acvp.models import ConfigError, imagine
 from acvp.models.artifact import predictor_files, predictor_from_files
-from acvp.pixel import PixelPredictor, UnknownColorWarning, decode
+from acvp.pixel import PixelPredictor, UnknownColorWarning, network
 from acvp.pixel.network import ActionUnet, event_heads
 from acvp.pixel.palette import Colors
 from acvp.pixel.predictor import PixelState
@@ -191,14 +191,14 @@ def test_where_nothing_changes_is_found_without_weighing_all_options(
     predictor.copy.bias.data[0] += odds
     frames, _ = window(predictor, 1, rows=3)
     weighed: list[int] = []
-    copied_colors = decode.copied_colors
+    copied_colors = network.copied_colors
 
     def counted(*arguments: Any) -> Tensor:
         colors = copied_colors(*arguments)
         weighed.append(colors.numel())
         return colors
 
-    monkeypatch.setattr(decode, "copied_colors", counted)
+    monkeypatch.setattr(network, "copied_colors", counted)
     quick = predictor.predict_all(predictor.observe(frames))
     some = sum(weighed)
     predictor.exhaustive = True

@@ -20,7 +20,7 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.models import build_predictor
 from acvp.pixel import PixelConfig, PixelPredictor
-from acvp.pixel.mask import find_mask, packed
+from acvp.pixel.palette import find_mask, packed
 from acvp.training.config import TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData
 from acvp.training.presets import make_config

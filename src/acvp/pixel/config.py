@@ -1,11 +1,18 @@
-"""The configs of the pixel-exact networks: their sizes, and statistics of their game: colors, motions, objects."""
+"""The configs of the pixel-exact networks, of sizes and of statistics of a game (colors, motions, objects); presets."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from acvp.errors import UserError
 from acvp.models.checks import ConfigError, FrameShape, require_whole
 from acvp.models.config import PredictorConfig
-from acvp.pixel.palette import Palette, require_palette
 
+Palette = tuple[tuple[int, ...], ...]
+"""A color each, of C values 0..255."""
+MAX_COLORS = 256
 Motion = tuple[int, int]
 """Pixels (down, right)."""
 MAX_MOTIONS = 64
@@ -53,7 +60,7 @@ class PixelConfig(PredictorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_palette(self.palette, self.frame[2])
+        _require_palette(self.palette, self.frame[2])
         require_whole(cell=self.cell, embedding=self.embedding, background_subsampling=self.background_subsampling)
         if type(self.events) is not int or self.events < 0:
             raise ConfigError(f"events is {self.events}; it must be a whole number, 0 or more")
@@ -102,6 +109,16 @@ class ObjectConfig(PixelConfig):
             raise ConfigError(f"context is {self.context}; objects are seen in {SEEN_FRAMES} frames")
 
 
+def _require_palette(palette: Palette, channels: int) -> None:
+    """Refuse anything but 1 to 256 different colors of so many values 0..255."""
+    whole = all(type(value) is int and 0 <= value < 256 for color in palette for value in color)
+    sized = all(len(color) == channels for color in palette)
+    if not whole or not sized or not 1 <= len(set(palette)) == len(palette) <= MAX_COLORS:
+        raise ConfigError(
+            f"palette has {len(palette)} colors; it must be 1 to 256 different ones of {channels} values 0..255"
+        )
+
+
 def _require_motions(motions: tuple[Motion, ...], older: tuple[Motion, ...], frame: FrameShape) -> None:
     within = all(
         len(motion) == 2
@@ -123,3 +140,55 @@ def _require_palette_cycle(palette_cycle: tuple[int, ...], colors: int) -> None:
             f"palette_cycle is {str(palette_cycle)[:200]}; it must be empty, or have for each of the {colors} colors "
             "the number of one of them"
         )
+
+
+CELL, SMALL_CELLS = 8, (4, 5)
+"""Side of a cell in pixels, and of small frames."""
+SMALL_FRAME = 128
+"""Pixels: a frame with a shorter side has small cells."""
+
+CPU: Mapping[str, Any] = {
+    "view": "rgb",
+    "optimizer": {"name": "muon", "weight_decay": 0.1},
+    "phases": (
+        {
+            "predict": 4, "batch_size": 2, "teacher_forcing": True, "lr": 2e-3, "minutes": 30.0, "warmup": 50,
+            "rare_share": 0.5, "event_share": 0.15, "reward_weight": 10.0, "anneal": True,
+        },
+    ),
+    "evaluate_every": 1000,
+    "windows": 8,
+}  # fmt: skip
+SMOKE: Mapping[str, Any] = {
+    **CPU,
+    "phases": ({**CPU["phases"][0], "minutes": None, "steps": 120, "lr": 5e-3, "warmup": 10},),
+    "evaluate_every": 50,
+}
+
+
+def cell_side(frame: FrameShape) -> int:
+    """Return the side of a cell: 8 pixels, or fewer for small frames."""
+    if min(frame[:2]) >= SMALL_FRAME:
+        return CELL
+    even, odd = SMALL_CELLS
+    return even if frame[0] % odd or frame[1] % odd else odd
+
+
+def preset_sizes(preset: str, frame: FrameShape) -> dict[str, Any]:
+    """Return the fields of PixelConfig that a preset sets for frames of a shape."""
+    _refuse_paper(preset)
+    sizes = {"cell": cell_side(frame), "circular_padding": True, "palette_mask": True, "events": 16}
+    if preset == "smoke":
+        return sizes | {"context": 8, "embedding": 16, "channels": (32, 32), "blocks": (1, 1)}
+    return sizes
+
+
+def training_defaults(preset: str) -> Mapping[str, Any]:
+    """Return half an hour, or with smoke seconds, of one-step prediction from real frames."""
+    _refuse_paper(preset)
+    return SMOKE if preset == "smoke" else CPU
+
+
+def _refuse_paper(preset: str) -> None:
+    if preset in ("paper", "authors"):
+        raise UserError("the pixel-exact predictor is not the paper's: train it with --preset cpu or smoke")

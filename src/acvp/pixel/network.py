@@ -1,12 +1,18 @@
-"""The network: a small U-Net of residual blocks that the action multiplies and shifts at every scale, and its heads.
+"""The network, a small U-Net of residual blocks that the action multiplies and shifts at every scale; and its outputs.
+
+A cell is p×p pixels. A pixel's color is either predicted directly, by one logit per color, or copied: a motion brings
+the color of another pixel of one of the last two frames, or palette cycling turns the pixel's own color into the next.
 
 Two heads predict reward and termination, and their logits add up. One reads the smallest grid position by position, as
 the end of a game shows at certain positions; the other takes the maximum over positions, as a hit may be anywhere.
 
-Shapes: N rows, A actions, C channels, h, w cells of the grid.
+Shapes: N rows, frames or colors, A actions, C channels, H height, W width, h, w cells of the grid, q = p·p pixels of
+a cell, S ways to copy a color, n selected cells or pixels.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +21,7 @@ from torch.nn import functional
 from acvp.models.encoder_decoder import convolution, linear
 from acvp.models.heads import RewardTerminationHeads
 from acvp.pixel.config import PixelConfig
+from acvp.pixel.loss import NO_PIXEL
 
 
 class ActionBlock(nn.Module):
@@ -121,3 +128,115 @@ def event_heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequentia
         nn.Flatten(),
         RewardTerminationHeads(config.events, generator),
     )
+
+
+def pad_to_cells(images: Tensor, config: PixelConfig, value: float) -> Tensor:
+    """Return images (..., H, W) filled up with ``value`` to whole cells at the right and lower edge."""
+    height, width = images.shape[-2:]
+    cell = config.cell
+    if not (height % cell or width % cell):
+        return images
+    return functional.pad(images, (0, -width % cell, 0, -height % cell), value=value)
+
+
+def to_cells(classes: Tensor, config: PixelConfig) -> Tensor:
+    """Return color classes (N, H, W) by cells, (N, h·w, q)."""
+    cell = config.cell
+    padded = pad_to_cells(classes, config, NO_PIXEL)
+    rows = padded.view(len(classes), padded.shape[1] // cell, cell, -1, cell)
+    return rows.transpose(2, 3).reshape(len(classes), -1, cell * cell)
+
+
+def to_frames(cells: Tensor, count: int, config: PixelConfig) -> Tensor:
+    """Return color classes by cells (N·h·w, q) as ``count`` frames (N, H, W)."""
+    (rows, columns), cell = config.grid, config.cell
+    frames = cells.view(count, rows, columns, cell, cell).transpose(2, 3)
+    frames = frames.reshape(count, rows * cell, columns * cell)
+    return frames[:, : config.frame[0], : config.frame[1]]
+
+
+def add_border(seen: Tensor, config: PixelConfig) -> Tensor:
+    """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is no color."""
+    motions = config.motions + config.older_motions
+    border, none = max(abs(shift) for motion in motions for shift in motion), len(config.palette)
+    return functional.pad(pad_to_cells(seen, config, none), (border,) * 4, value=none)
+
+
+def copied_in_cells(bordered: Tensor, row: Tensor, cell: Tensor, config: PixelConfig) -> Tensor:
+    """Return the colors that can be copied to all pixels of cells (n,) of rows (n,), (n, q, S)."""
+    pixels = torch.arange(config.cell**2, device=bordered.device)
+    return copied_colors(bordered, row[:, None], cell[:, None], pixels, config)
+
+
+def copied_colors(bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor, config: PixelConfig) -> Tensor:
+    """Return the color that each way to copy brings to pixels of cells of rows, from `add_border`'s frames, (..., S).
+
+    From outside the frame comes class N, which is no color. With palette cycling, the last way is the color that the
+    pixel's own color turns into.
+    """
+    none, device = len(config.palette), bordered.device
+    side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
+    width, size = bordered.shape[3], bordered[0, 0].numel()
+    corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
+    inside = (pixel // side + border) * width + pixel % side + border
+    newest, older = (
+        [down * width + right for down, right in motions] for motions in (config.motions, config.older_motions)
+    )
+    back = torch.tensor([offset - size for offset in newest] + older, device=device)  # (S,)
+    source = (corner + inside)[..., None] - back
+    moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # faster than indexing
+    if not config.palette_cycle:
+        return moved
+    turned = torch.tensor((*config.palette_cycle, none), device=device)[moved[..., :1]]
+    return torch.cat((moved, turned), -1)
+
+
+def decode(
+    own: Tensor,
+    motion: Tensor,
+    seen: Tensor,
+    excluded: Tensor | None,
+    config: PixelConfig,
+    add_noise: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return the most probable color (N·h·w, q) of each pixel after frames of classes ``seen`` (N, 2, H, W).
+
+    Takes the logits of colors (N·h·w, q, N) and of ways to copy (N·h·w, S). The logit of a copied color is the sum of
+    both. With noise added to the logits, the color is a sample.
+    """
+    count, cells = len(own) // len(seen), torch.arange(len(own), device=own.device)
+    if excluded is not None:
+        own = own.masked_fill(excluded[cells % count], -torch.inf)
+    moved = copied_in_cells(add_border(seen, config), cells // count, cells % count, config)
+    colors = own.shape[2]
+    copied = own.gather(2, moved.clamp(max=colors - 1)) + motion[:, None]
+    copied = copied.masked_fill(moved == colors, -torch.inf)
+    if add_noise is not None:
+        own, copied = add_noise(own), add_noise(copied)
+    best, chosen = own.max(-1)
+    best_copied, way = copied.max(-1)
+    return torch.where(best_copied >= best, moved.gather(2, way[..., None])[..., 0], chosen)
+
+
+def decode_changes(
+    own: Tensor, motion: Tensor, seen: Tensor, now: Tensor, excluded: Tensor | None, config: PixelConfig
+) -> Tensor:
+    """Return what `decode` returns for one frame, whose colors were ``now`` (h·w, q), in half the time.
+
+    Most pixels certainly keep their color; copies are computed for the other n pixels only. Overwrites ``own``.
+    """
+    if excluded is not None:
+        own.masked_fill_(excluded, -torch.inf)
+    highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
+    others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color that is not copied
+    may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
+    cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
+    moved = copied_colors(add_border(seen[None], config), torch.zeros_like(cell), cell, pixel, config)
+    colors = own.shape[2]
+    first = (cell * now.shape[1] + pixel) * colors
+    copied = own.flatten()[first[:, None] + moved.clamp(max=colors - 1)] + motion[cell]
+    best, way = copied.masked_fill_(moved == colors, -torch.inf).max(1)
+    after = moved.gather(1, way[:, None])[:, 0]
+    not_copied = (best < highest[cell, pixel]).nonzero()[:, 0]
+    after[not_copied] = own[cell[not_copied], pixel[not_copied]].argmax(1)
+    return now.index_put((cell, pixel), after)

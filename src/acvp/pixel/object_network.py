@@ -1,4 +1,4 @@
-"""The network that predicts objects, one by one, in coordinates that move with each of them.
+"""The network that predicts objects, one by one, in windows that move with each of them.
 
 An object is seen in a window of the last frames that is centered on it. From there and from the action, the network
 predicts its move: one of the moves that objects of the dataset make, or none where it vanishes. Given the move, it
@@ -6,7 +6,8 @@ draws a smaller window, centered on the object's new place: for each pixel a col
 now, of the background under it, or of the object as it is now. Drawing after the choice keeps objects whole where
 their move is uncertain.
 
-Shapes: n objects, N colors, M moves, A actions, F features, V side of the seen window, D side of the drawn one.
+Shapes: n objects of all frames, N colors, M moves, A actions, F features, V side of a seen window, D of a drawn one,
+R frames, C planes, H height, W width.
 """
 
 from __future__ import annotations
@@ -142,3 +143,57 @@ def drawn_colors(logits: Tensor, copies: Tensor) -> Tensor:
     share = (logits - logits.amax(1, keepdim=True)).exp()
     total = torch.cat((share[:, :colors], torch.zeros_like(share[:, :1])), 1)  # a color more, from beyond the frame
     return total.scatter_add(1, copies, share[:, colors:])[:, :colors].argmax(1)
+
+
+class Objects(NamedTuple):
+    """The objects of several frames."""
+
+    row: Tensor
+    """Number of the frame, (n,)."""
+    box: Tensor
+    """Top, left, bottom, right and kind, (n, 5)."""
+
+    @property
+    def center(self) -> Tensor:
+        return (self.box[:, :2] + self.box[:, 2:4]) // 2
+
+
+def cut(planes: Tensor, row: Tensor, center: Tensor, side: int, fill: int) -> Tensor:
+    """Return windows (n, C, side, side) of planes (R, C, H, W), each of a row and around a center (n, 2)."""
+    half = side // 2
+    padded = functional.pad(planes, (half,) * 4, value=fill)
+    _, channels, height, width = padded.shape
+    corner = (row * channels * height + center[:, 0]) * width + center[:, 1]  # (n,)
+    line = torch.arange(side, device=planes.device)
+    inside = line[:, None] * width + line  # (side, side)
+    layer = torch.arange(channels, device=planes.device) * height * width
+    at = corner[:, None, None, None] + layer[:, None, None] + inside
+    return padded.flatten()[at]
+
+
+def owned(row: Tensor, center: Tensor, shape: tuple[int, ...] | torch.Size) -> tuple[Tensor, Tensor]:
+    """Return for drawn windows which pixels of frames (R, H, W) they cover, and which of those they own, (n, D, D).
+
+    A pixel belongs to the object whose center is nearest; of equally near ones to the first.
+    """
+    _, height, width = shape
+    line = torch.arange(DRAWN, device=row.device) - DRAWN // 2
+    down, right = (center[:, axis, None] + line for axis in (0, 1))  # (n, D)
+    inside = ((down >= 0) & (down < height))[:, :, None] & ((right >= 0) & (right < width))[:, None]
+    at = (row[:, None, None] * height + down[:, :, None]) * width + right[:, None]
+    at = at.where(inside, 0)
+    distance = torch.maximum(line.abs()[:, None], line.abs())
+    key = distance * len(row) + torch.arange(len(row), device=row.device)[:, None, None]
+    far = torch.full((shape[0] * height * width,), DRAWN * (len(row) + 1), device=row.device)
+    nearest = far.scatter_reduce(0, at[inside], key[inside], "amin")
+    return at, inside & (nearest[at] == key)
+
+
+def inside(objects: Objects, margin: int = 0) -> Tensor:
+    """Return which pixels of seen windows are within their objects' boxes, or close to them, (n, V, V)."""
+    line = torch.arange(SEEN, device=objects.box.device) - SEEN // 2
+    top, left, bottom, right = objects.box[:, :4].unbind(1)
+    down, across = (objects.center[:, axis, None] + line for axis in (0, 1))
+    rows = (down >= top[:, None] - margin) & (down <= bottom[:, None] + margin)
+    columns = (across >= left[:, None] - margin) & (across <= right[:, None] + margin)
+    return rows[:, :, None] & columns[:, None]

@@ -28,18 +28,20 @@ from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
 from acvp.pixel.config import SEEN_FRAMES, ObjectConfig
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.mask import color_numbers, packed
 from acvp.pixel.object_network import (
     DRAWN,
     OLD,
     SEEN,
     ObjectNetwork,
+    Objects,
     Seen,
+    cut,
     drawn_colors,
     drawn_loss,
+    inside,
+    owned,
     summarize,
 )
-from acvp.pixel.object_windows import Objects, cut, inside, owned
 from acvp.pixel.objects import (
     MOVING,
     Background,
@@ -49,6 +51,7 @@ from acvp.pixel.objects import (
     find_boxes,
     find_moves,
 )
+from acvp.pixel.palette import color_numbers, packed
 from acvp.pixel.predictor import PixelPredictor, PixelState
 
 MOST_MOVES = 160

@@ -1,34 +1,38 @@
-"""The palette: the colors of a game as the classes that the predictor distinguishes.
+"""The palette: the colors of a game as classes of pixels, and which of them each pixel can have.
 
-Shapes: ... any leading sizes (batch, time), C channels, H height, W width, N colors.
+Many pixels only ever show a few of a game's colors, such as those of a score. A palette mask that is derived from the
+dataset keeps errors from persisting there when predictions are fed back. It is stored as bits and applied by cells.
+
+Shapes: ... any leading sizes (batch, time), T frames, C channels, H height, W width, N colors of the predictor,
+K colors of a dataset, h, w cells of the grid, q pixels of a cell.
 """
 
-import warnings
+from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from acvp.data.priorities import frame_blocks
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import Window, Windows
 from acvp.models.checks import ConfigError
+from acvp.models.config import DatasetSplit, Progress
+from acvp.pixel.config import Palette, PixelConfig
 
-Palette = tuple[tuple[int, ...], ...]
-"""A color each, of C values 0..255."""
-MAX_COLORS = 256
 CELL_BITS = 5
 """Bits per channel of the table from any color to the nearest known one."""
 
 
 class UnknownColorWarning(UserWarning):
     """Frames have colors that were never seen in training: each is taken for the nearest known one."""
-
-
-def require_palette(palette: Palette, channels: int) -> None:
-    """Refuse anything but 1 to 256 different colors of so many values 0..255."""
-    whole = all(type(value) is int and 0 <= value < 256 for color in palette for value in color)
-    sized = all(len(color) == channels for color in palette)
-    if not whole or not sized or not 1 <= len(set(palette)) == len(palette) <= MAX_COLORS:
-        raise ConfigError(
-            f"palette has {len(palette)} colors; it must be 1 to 256 different ones of {channels} values 0..255"
-        )
 
 
 class Colors(nn.Module):
@@ -111,3 +115,155 @@ def _codes(pixels: Tensor) -> Tensor:
     for channel in others:
         code = (code << 8) | channel
     return code
+
+
+Color = tuple[int, ...]
+Mask = NDArray[np.bool_]
+"""Whether a pixel can have a color, (N, H, W)."""
+
+REACHES = (0, 1, 2, 4, 8)
+"""Pixels by which a mask is widened; the first that is enough is taken."""
+MOST_VIOLATIONS = 0.5
+"""Pixels of a held-out frame, on average, whose color the mask may exclude."""
+
+
+@dataclass(frozen=True)
+class PaletteMask:
+    """A mask, and how it was found."""
+
+    mask: Mask
+    reach: int | None
+    """Pixels by which it was widened; None: it excludes nothing."""
+    violations: float
+    """Pixels of a held-out frame, on average, whose color it excludes."""
+
+
+def calibrated_mask(
+    data: DatasetSplit, palette: Palette, report: Callable[[str], None], progress: Progress
+) -> Mask | None:
+    """Return the mask of a dataset, reporting what it is; None where any pixel may have any color."""
+    report(f"looking up where each of {len(palette)} colors occurs in {data.train.frames:,} frames")
+    palette_mask = None if data.resampled_view else find_mask(data.train, data.held_out, palette, progress)
+    if palette_mask is None or palette_mask.reach is None:
+        report("palette mask: none, any pixel may have any color")
+        return None
+    report(
+        f"palette mask: {palette_mask.mask.sum(0).mean():.1f} of {len(palette)} colors per pixel, those recorded up to "
+        f"{palette_mask.reach} pixels away; it excludes {palette_mask.violations:.2f} pixels of a held-out frame"
+    )
+    return palette_mask.mask
+
+
+def find_mask(
+    train: EpisodeStore,
+    held_out: EpisodeStore,
+    colors: Sequence[Color],
+    progress: Progress = lambda done, total: None,
+) -> PaletteMask:
+    """Return the mask of the colors that training episodes show at, or close to, each pixel.
+
+    The held-out episodes decide how close: the mask may exclude few of their pixels. It excludes nothing where even
+    the widest reach violates that, as in a small dataset, or where the training episodes have other colors too. Other
+    colors of held-out episodes always count as excluded.
+    """
+    if not _known(train, colors) or held_out.palette is None:
+        return PaletteMask(np.ones((len(colors), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
+    seen = _seen(train, colors, progress)
+    for reach in REACHES:
+        wider = _widened(seen, reach)
+        violations = count_violations(held_out, colors, wider, progress)
+        if violations <= MOST_VIOLATIONS:
+            return PaletteMask(wider, reach, violations)
+    return PaletteMask(np.ones_like(seen), None, 0.0)
+
+
+def count_violations(
+    store: EpisodeStore,
+    colors: Sequence[Color],
+    mask: Mask,
+    progress: Progress = lambda done, total: None,
+) -> float:
+    """Return the number of pixels of a frame, on average over a dataset, whose color the mask excludes."""
+    windows, numbers = Windows(store, Window(1, 0)), color_numbers(store, colors)
+    mask = np.concatenate((mask, np.zeros_like(mask[:1])))  # one color more, for those that are not known
+    rows, columns = np.indices(mask.shape[1:])
+    excluded = 0
+    for position in range(len(store)):
+        for _, frames in frame_blocks(windows, position, overlap=0):
+            excluded += sum(int(np.count_nonzero(~mask[numbers[frame], rows, columns])) for frame in frames)
+        progress(position + 1, len(store))
+    return excluded / max(1, store.frames)
+
+
+def _seen(store: EpisodeStore, colors: Sequence[Color], progress: Progress) -> Mask:
+    """Return which colors each pixel has in a dataset."""
+    seen = np.zeros((len(colors), *store.info.frame_shape[:2]), np.bool_)
+    windows, numbers = Windows(store, Window(1, 0)), color_numbers(store, colors)
+    rows, columns = np.indices(seen.shape[1:])
+    for position in range(len(store)):
+        for first, frames in frame_blocks(windows, position, overlap=1):
+            if first == 0:
+                seen[numbers[frames[0]], rows, columns] = True
+            step, row, column = (frames[1:] != frames[:-1]).nonzero()
+            seen[numbers[frames[step + 1, row, column]], row, column] = True
+        progress(position + 1, len(store))
+    return seen
+
+
+def _known(store: EpisodeStore, colors: Sequence[Color]) -> bool:
+    """Return whether all colors of a dataset are among ``colors``."""
+    return store.palette is not None and {tuple(color) for color in store.palette.tolist()} <= set(colors)
+
+
+def color_numbers(store: EpisodeStore, colors: Sequence[Color]) -> NDArray[np.int64]:
+    """Return the number among ``colors`` of each of a dataset's colors, (K,); N where it is not among them."""
+    assert store.palette is not None
+    number = {color: i for i, color in enumerate(colors)}
+    return np.array([number.get(tuple(color), len(colors)) for color in store.palette.tolist()])
+
+
+def _widened(mask: Mask, reach: int) -> Mask:
+    """Return a mask that allows every color also up to ``reach`` pixels away along either side."""
+    square = np.ones((2 * reach + 1,) * 2, np.uint8)
+    return np.stack([cv2.dilate(pixels.astype(np.uint8), square) for pixels in mask]).astype(np.bool_)
+
+
+BITS_NAME = "palette_mask"
+"""Of the buffer with the bits, in the network and in its file."""
+EXCLUDED_NAME = "excluded"
+"""Of the buffer by cells that is derived from it."""
+
+
+def packed(mask: Mask, config: PixelConfig) -> Tensor:
+    """Return a mask (N, H, W) as bits (H, W, ⌈N / 8⌉)."""
+    shape = (len(config.palette), *config.frame[:2])
+    if mask.shape != shape:
+        raise ConfigError(f"the palette mask has shape {mask.shape}, expected {shape}: colors, height, width")
+    return torch.from_numpy(np.packbits(mask.transpose(1, 2, 0), axis=2))
+
+
+def excluded_by_cell(bits: Tensor, config: PixelConfig) -> Tensor:
+    """Return whether a pixel of a cell cannot have a color, (h·w, q, N); beyond the frame it can have all."""
+    allowed = np.unpackbits(bits.numpy(force=True), axis=2, count=len(config.palette))  # (H, W, N)
+    (rows, columns), cell = config.grid, config.cell
+    whole = np.ones((rows * cell, columns * cell, allowed.shape[2]), np.uint8)
+    whole[: allowed.shape[0], : allowed.shape[1]] = allowed
+    by_cell = whole.reshape(rows, cell, columns, cell, -1).transpose(0, 2, 1, 3, 4).reshape(rows * columns, cell**2, -1)
+    return torch.from_numpy(by_cell == 0).to(bits.device)
+
+
+def unpack(predictor: nn.Module, *_: Any) -> None:
+    """Derive the buffer by cells from the bits, after these were set or loaded."""
+    bits, config = getattr(predictor, BITS_NAME), predictor.config
+    assert isinstance(config, PixelConfig)
+    setattr(predictor, EXCLUDED_NAME, None if bits is None else excluded_by_cell(bits, config))
+
+
+def make_room(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Have the buffer, before weights are loaded, exactly if they hold it: a predictor without a mask has none."""
+    bits, config = weights.get(prefix + BITS_NAME), predictor.config
+    assert isinstance(config, PixelConfig)
+    if bits is not None and bits.dtype != torch.uint8:
+        raise ConfigError(f"{BITS_NAME} is {bits.dtype}, expected {torch.uint8}")
+    shape = (*config.frame[:2], -(-len(config.palette) // 8))
+    setattr(predictor, BITS_NAME, None if bits is None else torch.empty(shape, dtype=torch.uint8, device=bits.device))

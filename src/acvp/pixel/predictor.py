@@ -30,21 +30,21 @@ from acvp.models.config import DatasetSplit, Progress
 from acvp.models.encoder_decoder import convolution, linear
 from acvp.models.heads import Outcome
 from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
-from acvp.pixel.config import PixelConfig
-from acvp.pixel.decode import (
+from acvp.pixel.config import PixelConfig, preset_sizes, training_defaults
+from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
+from acvp.pixel.network import (
+    ActionUnet,
     add_border,
     copied_in_cells,
     decode,
     decode_changes,
+    event_heads,
     pad_to_cells,
+    position_heads,
     to_cells,
     to_frames,
 )
-from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
-from acvp.pixel.mask import Mask, calibrated_mask, make_room, packed, unpack
-from acvp.pixel.network import ActionUnet, event_heads, position_heads
-from acvp.pixel.palette import Colors, TraceableColors
-from acvp.pixel.presets import preset_sizes, training_defaults
+from acvp.pixel.palette import Colors, Mask, TraceableColors, calibrated_mask, make_room, packed, unpack
 from acvp.pixel.statistics import statistics_of
 
 FOREGROUND_DIFFERENCE = 16

@@ -22,8 +22,7 @@ from acvp.data.views import View
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.models.config import DatasetSplit
-from acvp.pixel.config import Motion
-from acvp.pixel.presets import cell_side
+from acvp.pixel.config import Motion, cell_side
 from acvp.seeding import generator
 
 SAMPLED_FRAMES = 64
