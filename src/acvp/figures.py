@@ -119,8 +119,10 @@ Picture = NDArray[np.uint8]  # (H, W, 3)
 Color = tuple[int, int, int]
 
 INK, FAINT, PAPER = (240, 240, 240), (150, 150, 150), (24, 26, 30)
-GIVEN, PREDICTED = (46, 158, 79), (222, 82, 20)
-"""Border while real frames are given (green), and once the predictor continues from its own frames (orange)."""
+GIVEN, PREDICTED = (87, 204, 135), (157, 143, 251)
+"""Border while real frames are given (green), and once the predictor continues from its own frames (violet).
+
+The colors of the play page (--good and --dream of its dark theme)."""
 TEXT_SIZE, LINE = 14, 20
 """Pixels; a line is even, so that enlarged pixels stay aligned with a video's chroma samples."""
 VIDEO_HEIGHT, GIF_HEIGHT = 336, 168

@@ -169,8 +169,8 @@ ACTING = (
     Mutant(
         "a pixel is wrong only if all channels are",
         "models/pixels.py",
-        "return ((predicted.round() - truth).abs() > WRONG_BY).any(1).flatten(1).sum(1)",
-        "return ((predicted.round() - truth).abs() > WRONG_BY).all(1).flatten(1).sum(1)",
+        "return ((predicted.round() - truth).abs() > self._may_be_off).any(1).flatten(1).sum(1)",
+        "return ((predicted.round() - truth).abs() > self._may_be_off).all(1).flatten(1).sum(1)",
         "play/test_imagined.py::test_a_pixel_is_wrong_if_any_channel_is",
     ),
     Mutant(

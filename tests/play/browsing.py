@@ -57,7 +57,8 @@ class View:
 
     def number(self, selector: str) -> int:
         """Return the number that a metric shows; -1 while it shows none."""
-        digits = "".join(character for character in self.text(selector) if character.isdigit())
+        text = self.page.locator(selector).evaluate("element => element.firstChild?.textContent ?? ''")
+        digits = "".join(character for character in text if character.isdigit())
         return int(digits) if digits else -1
 
     def until(self, selector: str, text: str) -> None:

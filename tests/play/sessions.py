@@ -7,8 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.data.views import GRAY_84, RGB, View
+from acvp.envs import make_game
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor
+from acvp.models.baselines import CopyLastFrameConfig
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from tests.evaluation.predictors import Knowing
@@ -61,6 +63,20 @@ def network(view: View = RGB, *, env_id: str = TOY_ID, predict_rewards: bool = T
 def model_pool() -> ModelPool:
     """Return a pool of three predictors, the first of which knows something, and copy-last-frame."""
     return ModelPool({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, predict_rewards=False)})
+
+
+def atari_pool(env_id: str = "ALE/Seaquest-v5") -> ModelPool:
+    """Return a pool with a predictor of an Atari game that costs nothing: it repeats the last frame."""
+
+    def copy_last() -> Predictor:
+        with make_game(env_id) as game:
+            sizes = CopyLastFrameConfig(actions=len(game.action_meanings), frame=game.frame_shape, pixel_scale=255.0)
+            about = About(env_id=env_id, view="rgb", action_meanings=game.action_meanings)
+        predictor = build_predictor(sizes).eval()
+        predictor.about = about
+        return predictor
+
+    return ModelPool({"copy": copy_last})
 
 
 def make_session(**options: object) -> Session:

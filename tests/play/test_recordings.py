@@ -13,6 +13,7 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models.pixels import WrongPixels
 from acvp.play.model_pool import ModelPool
+from acvp.play.players import Players
 from acvp.play.session import Session
 from acvp.play.worlds import LiveWorld, RecordedWorld
 from tests.play.sessions import (
@@ -172,7 +173,7 @@ class TestImaginedOnly:
 
     def test_an_agent_plays_too(self, toy: EpisodeStore) -> None:
         session = self.imagined_only(
-            toy, policy=lambda meanings, rng: lambda frame: 2 + int(frame.shape != (24, 24, 3))
+            toy, players=Players("mine", lambda meanings, rng: lambda frame: 2 + int(frame.shape != (24, 24, 3)))
         )
         session.change_driver()
         session.step()

@@ -15,6 +15,7 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import About, MlpConfig, Predictor, build_predictor
 from acvp.play.model_pool import ModelPool
+from acvp.play.players import Players
 from acvp.play.session import MAX_LOOKAHEAD, MIN_HISTORY, Session
 from acvp.play.worlds import LiveWorld
 from tests.play.sessions import (
@@ -203,7 +204,7 @@ def test_switching_keeps_the_real_game_and_resyncs_the_new_model() -> None:
     for name, shape in (
         ("net", (24, 24, 3)),
         ("gray", (84, 84, 1)),
-        ("copy-last-frame", (24, 24, 3)),
+        ("copy-last-frame", (84, 84, 1)),
         ("still", (24, 24, 3)),
     ):
         session.switch(name)
@@ -284,7 +285,7 @@ def test_an_agent_of_another_game_is_refused_and_the_human_continues() -> None:
     def policy(meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
         raise UserError("this agent plays another game")
 
-    session = make_session(policy=policy)
+    session = make_session(players=Players("mine", policy))
     with pytest.raises(UserError, match="another game"):
         session.change_driver()
     assert session.driver == "human"

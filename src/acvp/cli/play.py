@@ -16,4 +16,4 @@ def run(config: PlayConfig) -> int:
     return EXIT_OK
 
 
-VERBS = {"play": Verb(options=PlayConfig, run=run, example="acvp play --predictors freeway --policy agent:freeway")}
+VERBS = {"play": Verb(options=PlayConfig, run=run, example="acvp play --predictors freeway --temperature 0.5")}

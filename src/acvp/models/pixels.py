@@ -91,16 +91,18 @@ def to_frames(pixels: Tensor) -> NDArray[np.uint8]:
 
 
 class WrongPixels:
-    """Counts the wrong pixels of predictions, by a palette (K, C) or, without one, by WRONG_BY."""
+    """Counts the wrong pixels of predictions, by a palette (K, C) or, without one, by how far they are off."""
 
-    def __init__(self, palette: NDArray[np.uint8] | None) -> None:
+    def __init__(self, palette: NDArray[np.uint8] | None, *, may_be_off: int = WRONG_BY) -> None:
+        """Without a palette, pixels may be off by ``may_be_off`` in every channel; 0 if all colors are a palette's."""
+        self._may_be_off = may_be_off
         self._colors = None if palette is None else torch.from_numpy(palette.astype("float32"))  # (K, C)
         self._near = 0.0 if self._colors is None else float(_least_distance(self._colors)) / 2
 
     def count(self, predicted: Tensor, truth: Tensor) -> Tensor:
         """Return the number (B,) of wrong pixels in predictions (B, C, H, W)."""
         if self._colors is None:
-            return ((predicted.round() - truth).abs() > WRONG_BY).any(1).flatten(1).sum(1)
+            return ((predicted.round() - truth).abs() > self._may_be_off).any(1).flatten(1).sum(1)
         off = (predicted - truth).square().sum(1)  # (B, H, W)
         # A pixel closer to its true color than half the least distance between two colors cannot be wrong.
         doubtful = off >= self._near**2

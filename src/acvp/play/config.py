@@ -26,8 +26,9 @@ class PlayConfig:
     The page starts with the first one and can switch to the others and to all packaged ones."""
     data: Annotated[Path | None, optional("PATH", "none")] = None
     """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
-    policy: str = "sticky-random"
-    """Policy that plays when you do not (key m): random, sticky-random, agent:NAME or MODULE:FUNCTION."""
+    policy: str = "agent"
+    """Policy that plays when you do not (key m): agent: the packaged agent of the game, or sticky-random for other
+    games; random, sticky-random, held, agent:NAME or MODULE:FUNCTION."""
     temperature: float = 0.0
     """Sampling temperature: 0 = argmax, 1 = sample. For pixel models."""
     fps: float = 15.0

@@ -27,24 +27,29 @@ class ModelPool:
         self.first = next(iter(loaders))
         self.names = (*(name for name in loaders if name != COPY_LAST), COPY_LAST)
 
-    def get(self, name: str) -> LoadedModel:
-        """Return the model of this name; UserError explains why it cannot be played."""
+    def get(self, name: str, like: LoadedModel | None = None) -> LoadedModel:
+        """Return the model of this name; UserError explains why it cannot be played.
+
+        Copy-last-frame has the game and the view of ``like``, or of the first predictor.
+        """
         if name not in self.names:
             raise UserError(f"no predictor is called {name[:80]!r}; there are {', '.join(self.names)}")
         with self._lock:
-            if name not in self._loaded:
-                self._loaded[name] = self._copy_last() if name == COPY_LAST else self._load(name)
-            return self._loaded[name]
+            return self._copy_last(like) if name == COPY_LAST else self._load(name)
 
     def _load(self, name: str) -> LoadedModel:
+        if name in self._loaded:
+            return self._loaded[name]
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
         predictor.sample(self._temperature, self._seed)
-        return LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
+        model = LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
+        self._loaded[name] = model
+        return model
 
-    def _copy_last(self) -> LoadedModel:
-        like = self._loaded.get(self.first) or self._load(self.first)
+    def _copy_last(self, like: LoadedModel | None) -> LoadedModel:
+        like = like or self._load(self.first)
         copy_last = next(baseline for baseline in baselines(like) if baseline.name == COPY_LAST)
         copy_last.predictor.about = like.predictor.about
         return copy_last

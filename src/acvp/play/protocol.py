@@ -212,6 +212,7 @@ def facts(session: Session) -> dict[str, Any]:
         "termination": None if state.imagined.termination is None else round(state.imagined.termination, 3),
         "over": state.over,
         "driver": session.driver,
+        "policy": session.policy_name,
         "paused": session.paused,
         "fps": session.fps,
         "recording": None if session.clip is None else len(session.clip),

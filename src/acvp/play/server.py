@@ -25,12 +25,12 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from acvp.agents.agent import load_any_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.play.config import PlayConfig
 from acvp.play.connection import OUT_OF_FILES, Connection, Limits, is_out_of_files
 from acvp.play.model_pool import make_model_pool
+from acvp.play.players import Players
 from acvp.play.protocol import MAX_MESSAGE
 from acvp.play.session import Session
 
@@ -81,12 +81,17 @@ def _serve(config: PlayConfig, report: Callable[[str], None]) -> None:
 def session_maker(config: PlayConfig) -> Callable[[], Session]:
     """Return a function that makes a new session; all of them share one model pool."""
     models = make_model_pool(config.predictors, temperature=config.temperature, seed=config.seed)
-    policy = load_any_policy(config.policy)
+    players = Players(config.policy)
     store = None if config.data is None else EpisodeStore(config.data)
 
     def make() -> Session:
         return Session(
-            models, store=store, policy=policy, fps=config.fps, seed=config.seed, rewind_bytes=config.rewind_mb * 10**6
+            models,
+            store=store,
+            players=players,
+            fps=config.fps,
+            seed=config.seed,
+            rewind_bytes=config.rewind_mb * 10**6,
         )
 
     return make

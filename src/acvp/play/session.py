@@ -13,7 +13,6 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.policies import Policy, random_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.figures import in_color
@@ -21,6 +20,7 @@ from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
 from acvp.play.model_pool import ModelPool
+from acvp.play.players import Players
 from acvp.play.worlds import (
     ActionGrid,
     Frame,
@@ -61,7 +61,7 @@ class Session:
         models: ModelPool,
         *,
         store: EpisodeStore | None = None,
-        policy: Policy = random_policy,
+        players: Players | None = None,
         fps: float = 15.0,
         seed: int = 0,
         rewind_bytes: int = 128_000_000,
@@ -72,7 +72,7 @@ class Session:
         self.world: World | None = None
         self.state: SessionState
         self._tapped: int | None
-        self._policy, self._seed, self._resets = policy, seed, 0
+        self._players, self._seed, self._resets = players or Players(), seed, 0
         self._rewind_buffer: RewindBuffer[tuple[SessionState, Any]] = RewindBuffer(rewind_bytes)
         model = models.get(models.first)
         self._use(model, make_context(model, store))
@@ -82,6 +82,11 @@ class Session:
     def model_name(self) -> str:
         """Name of the current model."""
         return self.imagined_world.model.name
+
+    @property
+    def policy_name(self) -> str:
+        """Name of the policy that plays when you do not."""
+        return self._players.name(self.context.env_id)
 
     @property
     def context_frames(self) -> int:
@@ -160,7 +165,7 @@ class Session:
         """Switch to another model, resynced with the real frames; another game starts from its beginning."""
         if self.clip is not None:
             raise UserError("a clip is being recorded: end it first (key c)")
-        before, model = self.context, self.models.get(name)
+        before, model = self.context, self.models.get(name, like=self.imagined_world.model)
         self._use(model, make_context(model, self.store, before))
         self._rewind_buffer.clear()  # it holds states of another predictor
         if self.context.env_id != before.env_id:
@@ -236,7 +241,8 @@ class Session:
     def _start_agent(self) -> None:
         """Let a new agent play; an agent of another game raises UserError and the human keeps playing."""
         self.driver = "human"
-        self._player = self._policy(self.context.action_meanings, generator("play-agent", self._seed, self._resets))
+        policy = self._players.policy(self.context.env_id)
+        self._player = policy(self.context.action_meanings, generator("play-agent", self._seed, self._resets))
         self.driver = "agent"
 
     def _initial_state(self, frames: list[Frame], actions: list[int]) -> SessionState:

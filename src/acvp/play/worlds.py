@@ -27,7 +27,7 @@ from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.loaded import GameLike, LoadedModel, require_fit
 from acvp.models import State, imagine
-from acvp.models.pixels import WrongPixels
+from acvp.models.pixels import WRONG_BY, WrongPixels
 from acvp.play.model_pool import about
 from acvp.seeding import generator
 
@@ -319,7 +319,9 @@ class FrameComparison:
     def __init__(self, model: LoadedModel, frame_size: tuple[int, int], palette: Palette | None = None) -> None:
         """``frame_size`` is the (H, W) of recorded frames; ``palette`` holds their colors, where they are known."""
         self._finder = ObjectFinder(frame_size, model.predictor.normalizer.mean.numpy(force=True))
-        self._wrong_pixels = WrongPixels(palette if model.view.size is None and not model.view.gray else None)
+        as_recorded = model.view.size is None and not model.view.gray
+        exact = as_recorded and model.predictor.names_colors  # each pixel has a color of the game, the right one or not
+        self._wrong_pixels = WrongPixels(palette if as_recorded else None, may_be_off=0 if exact else WRONG_BY)
 
     def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: tuple[float, float] | None) -> LiveMetrics:
         """Return the metrics of an imagined frame (h, w, C); ``position`` is the object's (row, column) as recorded."""

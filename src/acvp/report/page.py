@@ -166,7 +166,7 @@ def _evaluation(sources: Sources, body: dict[str, Any]) -> Iterator[str]:
 def _video(folder: Path, clip: dict[str, str]) -> str:
     caption = (
         f"{clip['title']}: truth, then prediction and difference of each run; the border is green while real frames "
-        "are given and orange once the run predicts from its own frames."
+        "are given and violet once the run predicts from its own frames."
     )
     if "mp4" in clip and (data := read_media(folder, clip["mp4"])) is not None:
         return markup.figure(markup.video(data, clip["title"]), caption, "wide")

@@ -12,7 +12,7 @@ export class LocalSession {
   /** `on` has welcome, picture, grid and note, each called with what there is. */
   constructor(on) {
     this.on = on;
-    this.settings = { paused: false, fps: 15, driver: "human" };
+    this.settings = { paused: false, fps: 15, driver: "human", policy: "random" };
     this.held = 0;
     this.tapped = null;
     this.turn = Promise.resolve(); // commands and steps, one after another

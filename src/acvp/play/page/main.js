@@ -162,7 +162,7 @@ function scrubTo(number, frame) {
 }
 
 function scrubBy(frames) {
-  if (!facts.paused) pause(true);
+  if (welcome.episodes.length && !facts.paused) pause(true);
   scrubTo(episode(), (facts.scrub?.[1] ?? 0) + frames);
 }
 

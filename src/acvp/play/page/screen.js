@@ -3,7 +3,7 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const FIGURES = ["real", "dream", "difference"];
 const HISTORY = 150; // steps in the curve of wrong pixels
-const SHORTEST = 45; // steps that its width stands for at least
+const LABELS = { 1: "1", 10: "10", 100: "100", 1000: "1k", 10000: "10k" }; // of its axis
 const SPREAD = 2; // factor by which the difference is amplified
 
 const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
@@ -33,7 +33,6 @@ export class Screen {
   constructor() {
     this.errors = [];
     this.times = [];
-    this.steps = -1;
     const observer = new ResizeObserver(() => this.fit());
     observer.observe(document.body);
     for (const id of FIGURES) observer.observe(document.getElementById(id));
@@ -44,7 +43,7 @@ export class Screen {
     this.errors = [];
     $("#game").textContent = welcome.game;
     const [height, width, channels] = welcome.frame;
-    $("#real span").textContent = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
+    $("#real").title = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
   }
 
   show({ facts, real, imagined }) {
@@ -66,9 +65,10 @@ export class Screen {
     $("#dream").className = watching ? "watching" : facts.steps ? "dreaming" : "";
     const action = facts.action === null ? "" : this.actions[facts.action].toLowerCase();
     $("#dream span").textContent = watching ? `watches: ${facts.watching.join(" of ")} frames` : action;
+    $("#real span").textContent = { human: "you play", agent: `agent plays (${facts.policy})`, recording: "a recording plays" }[facts.driver];
     $("[data-do=pause] span").textContent = facts.paused ? "Resume" : "Pause";
     $("[data-do=pause]").classList.toggle("on", facts.paused);
-    $("[data-do=driver] span").textContent = { human: "Agent", agent: "You", recording: "Take over" }[facts.driver];
+    $("[data-do=driver] span").textContent = { human: "Watch agent", agent: "Play yourself", recording: "Take over" }[facts.driver];
     $("[data-do=driver]").classList.toggle("on", facts.driver !== "human");
     $("[data-do=clip]").classList.toggle("on", facts.recording !== null);
     $("[data-do=clip] span").textContent = facts.recording === null ? "Clip" : `Save ${(facts.recording / 15).toFixed(1)} s`;
@@ -80,12 +80,16 @@ export class Screen {
     if (facts.wrong_pixels !== null) {
       const share = (100 * facts.wrong_pixels) / facts.pixels;
       const percent = facts.wrong_pixels && share < 0.01 ? "< 0.01" : share.toFixed(share < 10 ? 2 : 1);
-      this.metric("wrong", grouped(facts.wrong_pixels), `${percent} %, squared error ${facts.squared_error.toFixed(1)}`);
-      this.curve();
+      const { median, worst } = this.summary();
+      this.metric("wrong", grouped(facts.wrong_pixels), `median ${grouped(median)}, worst ${grouped(worst)}`);
+      $("#wrong p").append(label(` ${percent} %`, "more"));
+      $("#wrong small").append(label(`, squared error ${facts.squared_error.toFixed(1)}`, "more"));
+      $("#wrong").title = `${percent} % of the pixels, squared error ${facts.squared_error.toFixed(1)}; median and worst of the last ${HISTORY} steps`;
+      this.curve(facts.agent_steps, facts.pixels);
     }
     const found = {
-      true: ["found", "near its real place in the dream", "good"],
-      false: ["lost", "not near its real place in the dream", "bad"],
+      true: ["found", "near its real position", "good"],
+      false: ["lost", "not near its real position", "bad"],
       null: ["–", "position unknown", ""],
     };
     this.metric("object", ...found[facts.object_found]);
@@ -93,7 +97,7 @@ export class Screen {
   }
 
   horizon(facts) {
-    const termination = facts.termination === null ? "" : `, game over predicted: ${Math.round(100 * facts.termination)} %`;
+    const termination = facts.termination === null ? "" : `, game over: ${Math.round(100 * facts.termination)} %`;
     return `${(facts.steps / facts.fps).toFixed(1)} s${termination}`;
   }
 
@@ -103,7 +107,7 @@ export class Screen {
     const real = document.body.classList.contains("dream-only") ? [] : [signed(facts.real_reward), label(" real  ")];
     line.replaceChildren(...real, label(imagined, "imagined"), label(" dream"));
     const score = document.body.classList.contains("dream-only") ? "" : `score ${facts.score}`;
-    $("#reward small").textContent = facts.imagined_reward === null ? `${score}${score && ", "}this predictor predicts no rewards` : score;
+    $("#reward small").textContent = facts.imagined_reward === null ? `${score}${score && ", "}none predicted` : score;
   }
 
   metric(id, value, note, kind = "") {
@@ -113,36 +117,64 @@ export class Screen {
     $("small", box).textContent = note;
   }
 
+  /** Keep the wrong pixels of a step; a rewind, a reset or another predictor drops what came after it. */
   remember(facts) {
-    if (facts.agent_steps < this.agentSteps) this.errors = this.errors.slice(0, Math.max(0, this.errors.length - this.agentSteps + facts.agent_steps));
-    else if (facts.agent_steps !== this.agentSteps) this.errors.push(facts.wrong_pixels ?? 0);
-    this.agentSteps = facts.agent_steps;
-    this.errors = this.errors.slice(-HISTORY);
+    if (facts.wrong_pixels === null) return;
+    this.errors = this.errors.filter(([step]) => step < facts.agent_steps && step > facts.agent_steps - HISTORY);
+    this.errors.push([facts.agent_steps, facts.wrong_pixels]);
   }
 
-  /** The last wrong-pixel counts as a filled curve. */
-  curve() {
+  /** Median and worst of the wrong pixels in the curve. */
+  summary() {
+    const sorted = this.errors.map(([, wrong]) => wrong).sort((a, b) => a - b);
+    return { median: sorted[Math.floor((sorted.length - 1) / 2)] ?? 0, worst: sorted.at(-1) ?? 0 };
+  }
+
+  /** The last wrong-pixel counts as a filled curve; both axes are fixed, the one of counts from 0 to all pixels is logarithmic. */
+  curve(now, pixels) {
     const canvas = $("#wrong canvas");
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.round(side * devicePixelRatio));
+    const scale = devicePixelRatio;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.round(side * scale));
     if (canvas.width !== width) canvas.width = width;
     if (canvas.height !== height) canvas.height = height;
     const context = canvas.getContext("2d");
+    const left = 22 * scale;
+    const x = (step) => left + (width - left - 2) * (1 - (now - step) / HISTORY);
+    const y = (wrong) => height - 2 - (height - 4) * (Math.log1p(wrong) / Math.log1p(pixels));
     context.clearRect(0, 0, width, height);
-    const top = Math.max(1, ...this.errors);
-    const apart = width / (Math.max(this.errors.length, SHORTEST) - 1);
-    const at = (value, index) => [apart * index, height - 2 - (height - 4) * (value / top)];
+    this.axis(context, left, width, pixels, y);
     const color = getComputedStyle($("#dream b")).color;
     context.beginPath();
-    this.errors.forEach((value, index) => context.lineTo(...at(value, index)));
-    context.strokeStyle = color;
-    context.lineWidth = 1.5 * devicePixelRatio;
+    for (const [step, wrong] of this.errors) context.lineTo(x(step), y(wrong));
+    context.strokeStyle = context.fillStyle = color;
+    context.lineWidth = 1.5 * scale;
     context.stroke();
-    context.lineTo(apart * (this.errors.length - 1), height);
-    context.lineTo(0, height);
+    context.lineTo(x(now), y(0));
+    context.lineTo(x(this.errors[0]?.[0] ?? now), y(0));
     context.globalAlpha = 0.15;
-    context.fillStyle = color;
     context.fill();
     context.globalAlpha = 1;
+  }
+
+  axis(context, left, width, pixels, y) {
+    context.font = `${9 * devicePixelRatio}px system-ui, sans-serif`;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillStyle = context.strokeStyle = getComputedStyle($("#wrong h2")).color;
+    context.lineWidth = 1;
+    let last = Infinity;
+    for (const [count, text] of Object.entries(LABELS)) {
+      if (Number(count) > pixels) break;
+      context.globalAlpha = 0.25;
+      context.beginPath();
+      context.moveTo(left, y(Number(count)));
+      context.lineTo(width, y(Number(count)));
+      context.stroke();
+      context.globalAlpha = 1;
+      if (last - y(Number(count)) < 9 * devicePixelRatio) continue; // no room for its label
+      last = y(Number(count));
+      context.fillText(text, left - 4, Math.max(last, 5 * devicePixelRatio));
+    }
   }
 
   count() {
@@ -156,16 +188,17 @@ export class Screen {
     return recent.length > 1 ? ((recent.length - 1) * 1000) / Math.max(now - recent[0], 300) : 0;
   }
 
-  /** Give all pictures the largest size that fits their places. */
+  /** Give the pictures of a row the largest size that fits their places. */
   fit() {
     const figures = FIGURES.map((id) => document.getElementById(id)).filter((figure) => figure.offsetParent);
     const canvas = $("#dream canvas");
-    const scales = figures.map((figure) => {
+    const room = (figure) => {
       const caption = $("figcaption", figure).offsetHeight + 18;
       return Math.min((figure.clientWidth - 8) / canvas.width, (figure.clientHeight - caption) / canvas.height);
-    });
-    const scale = crisp(Math.max(0.5, Math.min(...scales)));
+    };
     for (const figure of figures) {
+      const row = figures.filter((other) => other.offsetTop === figure.offsetTop);
+      const scale = crisp(Math.max(0.5, Math.min(...row.map(room))));
       const style = $("canvas", figure).style;
       [style.width, style.height] = [`${canvas.width * scale}px`, `${canvas.height * scale}px`];
     }
@@ -191,7 +224,7 @@ export class Screen {
 
   toast(text, stays = false) {
     const toast = $("#toast");
-    toast.textContent = text;
+    if (toast.textContent !== text || !toast.classList.contains("shown")) toast.textContent = text; // a screen reader reads it once
     toast.classList.add("shown");
     clearTimeout(this.hiding);
     if (!stays) this.hiding = setTimeout(() => toast.classList.remove("shown"), 2500 + 30 * text.length);
