@@ -1,12 +1,13 @@
-# make demo | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
+# make demo | docs | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 # For example --extra-index-url with an index of CPU builds of torch.
 PIP_ARGS ?=
+DOCS_STAMP := .venv/.docs-installed
 
-.PHONY: pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
+.PHONY: docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
 
 # About 13 minutes on two cores after the installation; if interrupted, run it again to resume.
 demo: install
@@ -23,6 +24,15 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
+
+# The documentation as pages in docs-site/; a broken link or anchor is an error.
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo 'Read it: $(PYTHON) -m http.server -d docs-site'
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev,docs]'
+	touch $(DOCS_STAMP)
 
 check: install
 	$(BIN)/ruff check .
@@ -96,4 +106,4 @@ bench-dreams: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.dreams
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo docs-site

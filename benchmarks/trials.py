@@ -1,7 +1,7 @@
 """python -m benchmarks.trials STORE MINUTES MODEL NAME…: trials of changes to the cpu preset, on held-out windows.
 
 Each trial trains from the same seed for the same wall-clock minutes; its line is added to results/trials.json. They
-choose the preset `cpu`; docs/training.md reports what they showed.
+choose the preset `cpu`; docs/research/training.md reports what they showed.
 """
 
 from __future__ import annotations

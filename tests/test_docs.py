@@ -2,6 +2,7 @@
 
 Every fenced block of README and docs is accounted for: Python runs on small data; of shell blocks every `acvp` line is
 parsed by the command line, and those in `RUN` run; other programs and pictures in letters are listed with a reason.
+Blocks of `text` are what a command printed; those of the quickstart that do not depend on the machine are compared.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tests.evaluation.runs import make_run
 from tests.play.sessions import network
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 PICTURES = {
     "src/acvp/": "the tree of the sources",
@@ -50,6 +51,8 @@ OTHERS = {
     "pip": "installs",
     "tensorboard": "serves until it is stopped",
     "python": "serves until it is stopped",
+    "srun": "needs a cluster",
+    ".": "activates the environment",
     "torchrun": "run by tests/training/test_torchrun.py",
 }
 """Other programs that stand in shell blocks; `make` is known to have a target of that name."""
@@ -57,6 +60,7 @@ OTHERS = {
 SMALL = {
     "--frames": "400", "--env-id": "toy", "--windows": "2", "--horizon": "3", "--states": "2", "--episodes": "1",
     "--policy": "sticky-random", "--minutes": "0.01", "--format": "npz", "--preset": "smoke",
+    "--import": "acvp.envs.toy", "--devices": "1",
 }  # fmt: skip
 """What an option is given instead, so that its command runs in a second."""
 
@@ -95,13 +99,23 @@ class Block:
     @property
     def lines(self) -> list[str]:
         """Its commands, one each."""
-        return [line for line in self.text.replace("\\\n", " ").splitlines() if line.strip()]
+        return [line for line in self.text.replace("\\\n", " ").splitlines() if words(line)]
+
+
+def short(page: Path) -> str:
+    """The name of a page: its path below docs/, or beside README."""
+    return page.relative_to(ROOT / "docs" if page.is_relative_to(ROOT / "docs") else ROOT).as_posix()
+
+
+def words(line: str) -> list[str]:
+    """The words of a command, those in brackets too."""
+    return [word.strip("[]") for word in shlex.split(line, comments=True)]
 
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
         for language, text in re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(), re.DOTALL | re.MULTILINE):
-            yield Block(page.name, language, textwrap.dedent(text))
+            yield Block(short(page), language, textwrap.dedent(text))
 
 
 BLOCKS = list(blocks())
@@ -109,7 +123,7 @@ PYTHON = [block for block in BLOCKS if block.language == "python"]
 SHELL = [b for b in BLOCKS if b.language in ("", "sh") and not b.text.startswith(tuple(PICTURES))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=short)
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -181,7 +195,7 @@ def test_a_missing_file_or_symbol_is_noticed(text: str) -> None:
 
 
 def test_every_block_is_accounted_for() -> None:
-    assert {block.language for block in BLOCKS} <= {"", "sh", "python"}
+    assert {block.language for block in BLOCKS} <= {"", "sh", "python", "text"}
     programs = {words(line)[0] for block in SHELL for line in block.lines}
     assert programs <= {"acvp", "make", *OTHERS}, "a block that is neither run nor listed"
     fences = sum(len(re.findall(r"^ *```", page.read_text(), re.MULTILINE)) for page in PAGES)
@@ -191,16 +205,11 @@ def test_every_block_is_accounted_for() -> None:
     assert made <= set(targets)
 
 
-def words(line: str) -> list[str]:
-    """The words of a command, those in brackets too."""
-    return [word.strip("[]") for word in shlex.split(line, comments=True)]
-
-
 def commands() -> Iterator[str]:
     """Every acvp command line: of shell blocks, behind torchrun, and in lines of prose where it is whole."""
     for block in SHELL:
         for line in block.lines:
-            if "acvp" in words(line) and words(line)[0] in ("acvp", "torchrun"):
+            if "acvp" in words(line) and words(line)[0] in ("acvp", "torchrun", "srun"):
                 yield shlex.join(words(line)[words(line).index("acvp") :])
     for page in PAGES:
         for span in re.findall(r"`(acvp [^`]*--[^`]*)`", page.read_text()):
@@ -231,8 +240,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_agent().save(folder / "agents" / "tiny")
     shutil.copytree(folder / "agents" / "tiny", folder / "runs" / "agents" / "freeway")
     make_run(folder / "runs" / "mine", store, predictor=network())
-    for name in ("recurrent", "freeway", "a", "b", "feedforward"):
+    for name in ("recurrent", "freeway", "a", "b", "feedforward", "toy", "catch"):
         shutil.copytree(folder / "runs" / "mine", folder / "runs" / name)
+    for name in ("toy", "mine", "catch"):
+        shutil.copytree(folder / "stores" / "freeway", folder / "stores" / name)
     make_run(folder / "runs" / "gray", store, view=GRAY_84, predictor=network(GRAY_84))
     return folder
 
@@ -261,6 +272,31 @@ def test_shell_blocks_run(block: Block, world: Path, tmp_path: Path, monkeypatch
             assert main(small(command)) == 0, line
 
 
+def outputs(page: str) -> Iterator[tuple[str, str]]:
+    """Each command of a page that is the only one of its block and is followed by what it prints."""
+    shown = [block for block in BLOCKS if block.page == page]
+    for block, after in pairwise(shown):
+        if after.language == "text" and len(block.lines) == 1:
+            yield block.lines[0], after.text
+
+
+MACHINE = ("acvp train", "acvp evaluate", "acvp counterfactual", "acvp report")
+"""Commands whose output depends on how far a run got."""
+
+
+@pytest.mark.slow
+def test_the_quickstart_shows_what_its_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = [(line, text) for line, text in outputs("quickstart.md") if not line.startswith(MACHINE)]
+    assert len(shown) == 2
+    for line, text in shown:
+        assert main(words(line)[1:]) == 0
+        printed = [row.strip() for row in capsys.readouterr().out.splitlines()]
+        assert [row for row in text.splitlines() if row != "…" and row not in printed] == []
+
+
 def given(folder: Path) -> dict[str, dict[str, Any]]:
     """What the Python of each page takes from the reader."""
     episode = EpisodeStore(folder / "stores" / "freeway")[0]
@@ -283,6 +319,12 @@ def given(folder: Path) -> dict[str, dict[str, Any]]:
         "environments.md": {},
         "extending.md": {"__name__": __name__},
         "metrics.md": {},
+        "quickstart.md": {},
+        "how-to/own-game.md": {"__name__": __name__},
+        "how-to/own-data.md": {},
+        "how-to/agents.md": {},
+        "how-to/exploration.md": {"observations": gray, "greedy_actions": np.zeros(2, np.int64)},
+        "how-to/export.md": {},
     }  # fmt: skip
 
 
@@ -324,6 +366,10 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
     ),
     "metrics.md": lambda names: names["brightness"](torch.ones(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)).tolist() == [1, 1],
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
+    "quickstart.md": lambda names: names["future"].shape == (10, 24, 24, 3) and names["frame"].shape == (24, 24, 3),
+    "how-to/exploration.md": lambda names: names["actions"].shape == (2,),
+    "how-to/export.md": lambda names: names["same"].about == names["predictor"].about,
+    "how-to/agents.md": lambda names: names["envs"].num_envs == 2,
     "extending.md": lambda names: names["future"].shape == (5, 24, 24, 3),
     "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }

@@ -115,7 +115,7 @@ class Use:
 
 def files() -> Iterator[Path]:
     """Return all files that are read, in order."""
-    for pattern in ("*.md", "docs/*.md", "src/**/*.py", "src/**/*.js", "src/**/*.html", "src/**/*.css"):
+    for pattern in ("*.md", "docs/**/*.md", "src/**/*.py", "src/**/*.js", "src/**/*.html", "src/**/*.css"):
         yield from sorted(ROOT.glob(pattern))
     for pattern in ("benchmarks/*.py", "examples/*.py", "tests/**/test_*.py"):
         yield from sorted(ROOT.glob(pattern))

@@ -172,8 +172,8 @@ def _text(pair: Pair) -> str:
 
 
 SUB_PIXEL_OUTPUTS = 8
-"""Up to this many output channels the sub-pixel forward is measured faster (docs/models.md): a transposed convolution
-leaves most vector lanes empty when it writes 3 channels, the sub-pixel form writes stride² times as many."""
+"""Up to this many output channels the sub-pixel forward is measured faster (docs/research/speed.md): a transposed
+convolution leaves most vector lanes empty when it writes 3 channels; the sub-pixel form writes stride² as many."""
 
 
 def sub_pixel_deconvolution(x: Tensor, weight: Tensor, bias: Tensor, stride: int, pad: Pair) -> Tensor:
