@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import track
 
-from acvp.agents.observations import agent_view
+from acvp.agents.agent import agent_view
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.policies import sticky_random_policy

@@ -23,10 +23,10 @@ from PIL import Image
 from acvp.data.collect import CollectConfig, collect, make_player
 from acvp.data.episode import Episode
 from acvp.data.formats import export_store
+from acvp.data.frames import GRAY_84, RGB
 from acvp.data.recording import open_writer
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84, RGB
 from acvp.data.windows import Window, Windows
 from benchmarks.provenance import write_results
 

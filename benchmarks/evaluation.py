@@ -18,12 +18,13 @@ import numpy as np
 import torch
 
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.frames import GRAY_84
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84, mean_frame
 from acvp.data.windows import Window, Windows
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate_runs
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
+from acvp.training.data import mean_frame
 from benchmarks.provenance import write_results
 
 SEED, FRAMES, WINDOWS, HORIZON, BATCH = 1, 12_000, 500, 100, 32

@@ -32,8 +32,8 @@ from acvp.evaluation.config import CounterfactualConfig, EvaluateConfig
 from acvp.evaluation.counterfactual import counterfactual_runs
 from acvp.evaluation.run import evaluate_runs
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
+from acvp.models.networks import ENCODED_BOUND
 from acvp.models.predictor import TrainingBatch
-from acvp.models.transform import ENCODED_BOUND
 from acvp.runs import machine
 from acvp.training.config import TrainConfig, TrainingConfig
 from acvp.training.presets import make_config

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 import acvp
 from acvp.console import counting
+from acvp.data.frames import get_view
 from acvp.data.store import EpisodeStore
-from acvp.data.views import get_view
 from acvp.data.windows import Window, WindowReader, choose_starts
 from acvp.loaded import LoadedModel
 from benchmarks.pixel import GAMES

@@ -6,7 +6,7 @@ An exploring action is the one whose predicted frame was visited least.
 from stable_baselines3 import DQN
 
 import acvp
-from acvp.agents.exploration import explore_with
+from acvp.agents.dqn import explore_with
 from acvp.agents.vec_env import GameVecEnv
 
 

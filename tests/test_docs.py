@@ -27,8 +27,8 @@ import acvp.cli.main
 import acvp.models
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.frames import GRAY_84
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
 from tests.agents.small import tiny_agent
 from tests.evaluation.runs import make_run
 from tests.play.sessions import network

@@ -12,8 +12,7 @@ import pytest
 import acvp.cli.main
 from acvp.agents import presets as agent_presets
 from acvp.cli import agent, train
-from acvp.cli.knobs import knobs_of, turn
-from acvp.cli.main import load_verb, main
+from acvp.cli.main import knobs_of, load_verb, main, turn
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.loaded import load

@@ -1,4 +1,4 @@
-"""Printing, tables and progress: a bar if stderr is a terminal, else a line every 30 seconds.
+"""What a terminal shows: text, tables, progress (a bar, or a line every 30 seconds in a file), and options in the help.
 
 Text is printed as given: names of paths, runs and actions may contain anything, and none of it is markup.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
+from tyro.conf import arg
 
 Progress = Callable[[int, int], None]
 """Shows how many of how many parts of some work are done."""
@@ -157,3 +158,14 @@ def print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> 
     if "note" in body:
         out.print(f"note: {body['note']}")
     out.print(f"written to {folder}")
+
+
+Device = Annotated[str, arg(metavar="DEVICE")]
+"""Name of a device, checked by `require_device`."""
+Module = Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")]
+"""Name of a Python module, the option --import."""
+
+
+def optional(metavar: str, default: str, **more: Any) -> Any:
+    """Return how the help shows an option that can be left out: its metavar, and what happens then."""
+    return arg(metavar=metavar, help_behavior_hint=f"(default: {default})", **more)

@@ -26,8 +26,8 @@ from acvp import __version__
 from acvp.artifacts import REQUIRED, WEIGHTS_NAME, ArtifactError, read_folder
 from acvp.checkpoint import newest_good
 from acvp.console import err
+from acvp.data.frames import View, get_view
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View, get_view
 from acvp.errors import UserError, one_line
 from acvp.models import (
     CopyLastFrame,

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acvp.agents.exploration import Exploration, RandomExploration, Resumable, StickyRandomExploration, explore_with
+from acvp.agents.dqn import Exploration, RandomExploration, Resumable, StickyRandomExploration, explore_with
 from acvp.data.policies import MEAN_REPEATS
 from acvp.envs import make_game
 

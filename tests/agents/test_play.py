@@ -21,8 +21,8 @@ from acvp.agents.play import PlayedEpisode, Scores, play_episodes
 from acvp.artifacts import ArtifactError
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.frames import GRAY_84
 from acvp.data.policies import random_policy
-from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS, tiny_agent

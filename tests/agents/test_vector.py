@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.agents.observations import Preprocessor
+from acvp.agents.agent import Preprocessor
 from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv, StepResult
-from acvp.data.views import GRAY_84
+from acvp.data.frames import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.agents.small import SMALL_TOY, TOY_ACTIONS

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.models import About, FeedforwardConfig, Predictor, build_predictor
 from acvp.models.encoder_decoder import derived_sizes
 

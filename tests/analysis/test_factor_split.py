@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from acvp.analysis.factors import action_layers, explain, high_variance, untrained_share, variance_curve
 from acvp.analysis.samples import Samples, emulate, object_regions, read_samples
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.models import build_predictor

@@ -9,8 +9,7 @@ import torch
 from acvp.analysis.factors import POOLED, action_layers, all_factors, factor_tables, with_only
 from acvp.errors import UserError
 from acvp.models import Predictor, build_predictor
-from acvp.models.networks import FeedforwardPredictor
-from acvp.models.transform import FactoredTransform
+from acvp.models.networks import FactoredTransform, FeedforwardPredictor
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.predictor import PixelPredictor
 from tests.models.small_predictors import ACTIONS, SIZES, random_window, seeded, small_predictor

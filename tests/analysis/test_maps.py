@@ -24,11 +24,11 @@ from acvp.analysis.branches import (
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.figures import GAP, SIDE, grid
 from acvp.analysis.samples import Emulated, Study, open_study
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.futures import branched_states, every_action
+from acvp.evaluation.windows import branched_states, every_action
 from acvp.figures import LINE
 from acvp.loaded import LoadedModel, baselines
 from tests.evaluation.predictors import Oracle, as_model

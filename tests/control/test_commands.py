@@ -19,8 +19,8 @@ from acvp.control.config import ControlConfig, ExploreConfig
 from acvp.control.explore import explore, explore_game, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
 from acvp.control.run import agent_fingerprint, control_runs, control_table
+from acvp.data.frames import GRAY_84, RGB
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84, RGB
 from acvp.errors import UserError
 from acvp.models import Predictor
 from tests.control.trail import TRAIL, HashAgent, TrailOracle

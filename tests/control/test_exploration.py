@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.agents.observations import agent_view
+from acvp.agents.agent import agent_view
 from acvp.control.explore import Limits, RandomStrategy, Strategy, explore
 from acvp.control.informed import EmulatorLookahead, InformedExploration, ModelLookahead
 from acvp.control.kernel import KernelConfig, TrajectoryMemory, covered
+from acvp.data.frames import GRAY_84
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from tests.control.trail import TRAIL, TrailOracle, draw, read

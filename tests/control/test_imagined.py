@@ -13,7 +13,7 @@ import torch
 from gymnasium.utils.env_checker import check_env
 
 import acvp.control
-from acvp.agents.observations import agent_view
+from acvp.agents.agent import agent_view
 from acvp.control.imagined_env import ImaginedEnv, ImaginedVectorEnv, _outcome
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError

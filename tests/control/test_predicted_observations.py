@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.agents.agent import AgentAbout, AgentError, check_actions
-from acvp.agents.observations import FrameStack, Pixels, Rows, agent_view
+from acvp.agents.agent import AgentAbout, AgentError, FrameStack, Pixels, Rows, agent_view, check_actions
 from acvp.agents.play import (
     CONTROL_STREAMS,
     Actions,
@@ -24,7 +23,7 @@ from acvp.agents.play import (
     play_episodes,
 )
 from acvp.control.run import PredictedObservations
-from acvp.data.views import GRAY_84
+from acvp.data.frames import GRAY_84
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.loaded import require_fit

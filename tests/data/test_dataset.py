@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.dataset import WindowDataset
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import Window, Windows
 
 WINDOW = Window(context=2, horizon=1)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.data.palette import (
+from acvp.data.frames import (
     PaletteEncoder,
     TooManyColorsError,
     colorize,

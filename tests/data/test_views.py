@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from ale_py.vector_env import AtariVectorEnv
 
-from acvp.data.palette import colorize
-from acvp.data.views import GRAY_84, RGB, get_view, luminance, mean_frame, resize_area
+from acvp.data.frames import GRAY_84, RGB, colorize, get_view, luminance, resize_area
 from acvp.envs import make_game
 from acvp.errors import UserError
+from acvp.training.data import mean_frame
 from tests.data.answers import answer_store
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.palette import colorize
-from acvp.data.views import RGB
+from acvp.data.frames import RGB, colorize
 from acvp.data.windows import Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from tests.data.answers import answer_action, answer_store, color_store, read_answer

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.frames import RGB, View
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB, View
 from acvp.envs import SavedState
 from acvp.loaded import LoadedModel
 from acvp.models import About, CopyLastFrameConfig, MlpConfig, Predictor, State, build_predictor

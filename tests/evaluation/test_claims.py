@@ -22,9 +22,9 @@ from acvp.evaluation.claims import (
     summarize_claims,
 )
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.paired import paired_differences
+from acvp.evaluation.figures import horizon_tables
+from acvp.evaluation.horizon import paired_differences
 from acvp.evaluation.run import evaluate
-from acvp.evaluation.tables import horizon_tables
 from acvp.evaluation.windows import HeldOutPart
 from tests.evaluation.predictors import Oracle, as_model, small_network
 

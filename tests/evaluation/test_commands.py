@@ -10,9 +10,9 @@ import av
 import pytest
 
 from acvp.cli.main import main
+from acvp.data.frames import GRAY_84
 from acvp.data.recording import open_writer
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
 from acvp.evaluation.metrics import METRICS
 from acvp.evaluation.windows import training_of
 from acvp.models import About

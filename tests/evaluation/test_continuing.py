@@ -12,9 +12,9 @@ from acvp.console import Progress
 from acvp.data.store import EpisodeStore
 from acvp.evaluation import run as command
 from acvp.evaluation.config import EvaluateConfig
+from acvp.evaluation.figures import horizon_tables
 from acvp.evaluation.horizon import EvaluationWindows, _BatchMeasurer
 from acvp.evaluation.run import leading_metric
-from acvp.evaluation.tables import horizon_tables
 from acvp.loaded import identity
 from acvp.pixel import PixelPredictor
 from tests.analysis.conftest import small_feedforward

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from acvp.bootstrap import Accumulator
+from acvp.data.frames import RGB
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
@@ -23,8 +23,7 @@ from acvp.evaluation.counterfactual import (
     measure_states,
     same_futures,
 )
-from acvp.evaluation.futures import BranchedState, branched_states, every_action, sampled_plans
-from acvp.evaluation.windows import HeldOutPart
+from acvp.evaluation.windows import BranchedState, HeldOutPart, branched_states, every_action, sampled_plans
 from acvp.loaded import baselines
 from tests.data.answers import answer_frame
 from tests.evaluation.predictors import Answers, Oracle, as_model, small_network

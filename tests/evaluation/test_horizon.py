@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acvp.data.views import GRAY_84
+from acvp.data.frames import GRAY_84
 from acvp.data.windows import Window, choose_starts
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.horizon import EvaluationWindows, look_ahead

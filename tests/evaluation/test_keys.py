@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from acvp.data.frames import RGB
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
-from acvp.evaluation.futures import open_game
 from acvp.evaluation.keys import KeyTest, key_pairs, measure_keys, true_futures
+from acvp.evaluation.windows import open_game
 from acvp.loaded import baselines
 from tests.evaluation.predictors import Oracle, as_model
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.frames import RGB
 from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB
 from acvp.data.windows import WindowStart
 from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
 from acvp.loaded import LoadedModel

@@ -13,10 +13,9 @@ from torch import Tensor
 from acvp.errors import UserError
 from acvp.evaluation import metrics
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.figures import curve_figure
+from acvp.evaluation.figures import curve_figure, horizon_tables
 from acvp.evaluation.metrics import METRICS, fingerprints, register, registered
 from acvp.evaluation.run import evaluate
-from acvp.evaluation.tables import horizon_tables
 from acvp.evaluation.windows import HeldOutPart
 from acvp.runs import ResultCache
 from tests.evaluation.predictors import Answers, as_model

@@ -5,7 +5,7 @@ import torch
 
 from acvp.models import ConfigError, FeedforwardConfig
 from acvp.models.heads import RewardTerminationHeads
-from acvp.models.transform import FactoredTransform, NoActionTransform, TensorTransform
+from acvp.models.networks import FactoredTransform, NoActionTransform, TensorTransform
 from tests.models.small_predictors import seeded
 
 N, A, F, B = 5, 3, 7, 4

@@ -35,7 +35,7 @@ ACTING = (
     ),
     Mutant(
         "sticky exploration explores less than ε says",
-        "agents/exploration.py",
+        "agents/dqn.py",
         "coin = epsilon / (MEAN_REPEATS - epsilon * (MEAN_REPEATS - 1))",
         "coin = epsilon / MEAN_REPEATS",
         "agents/test_exploration.py::test_epsilon_is_the_share_of_exploring_decisions",

@@ -119,7 +119,7 @@ JUDGING = (
     ),
     Mutant(
         "tables show the numbers of other steps",
-        "evaluation/tables.py",
+        "evaluation/figures.py",
         '_row(body["curves"], names, metric, step - 1, bands)',
         '_row(body["curves"], names, metric, step % 2, bands)',
         "report/test_numbers.py::test_tables_show_the_numbers_of_their_step_and_run",

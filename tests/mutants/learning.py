@@ -115,7 +115,7 @@ LEARNING = (
     ),
     Mutant(
         "the action is added to factors and not multiplied",
-        "models/transform.py",
+        "models/networks.py",
         "self.decoded(self.encoded(h_enc) * self.action(",
         "self.decoded(self.encoded(h_enc) + self.action(",
         "models/test_transform.py::test_factored_is_equation_4_entry_by_entry",

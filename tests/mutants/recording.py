@@ -77,7 +77,7 @@ RECORDING = (
     ),
     Mutant(
         "gray levels are rounded down",
-        "data/views.py",
+        "data/frames.py",
         "np.floor(gray + 0.5)",
         "np.floor(gray)",
         "data/test_views.py::test_luminance_is_rounded_to_the_nearest",

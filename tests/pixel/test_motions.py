@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.views import get_view
+from acvp.data.frames import get_view
 from acvp.envs.toy import TOY_ID
 from acvp.pixel import statistics as module
 from acvp.pixel.config import Motion

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.views import get_view
+from acvp.data.frames import get_view
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models.checks import ConfigError

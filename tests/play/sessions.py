@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.data.views import GRAY_84, RGB, View
+from acvp.data.frames import GRAY_84, RGB, View
 from acvp.envs import make_game
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from acvp.data.views import GRAY_84, RGB
+from acvp.data.frames import GRAY_84, RGB
 from acvp.envs import Step
 from acvp.loaded import LoadedModel
 from acvp.models.pixels import WRONG_BY, WrongPixels

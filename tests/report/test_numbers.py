@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from acvp.evaluation.figures import horizon_tables
 from acvp.evaluation.metrics import METRICS
-from acvp.evaluation.tables import horizon_tables
 from acvp.report.page import _compute, _glance, _horizon_cards, training_figure
 from acvp.report.sources import RunSource, Sources
 

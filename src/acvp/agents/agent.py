@@ -1,4 +1,4 @@
-"""A trained agent: the network of a DQN (Mnih et al., 2013), and which action it finds best; needs torch alone.
+"""A trained agent: what it sees of a game, the network of a DQN (Mnih et al., 2013), and which action it finds best.
 
     agent = load_agent("freeway")
     actions = agent.act(frames, epsilon=0.05, rng=rng)
@@ -6,7 +6,7 @@
 It is kept as an artifact (acvp/artifacts.py), and is a policy of `acvp collect`: `agent:freeway`, or `agent:` and the
 folder of an agent.
 
-Shapes: B batch of episodes, S frames of a stack, A actions.
+Shapes: B batch of episodes, R some of them, T time, S (n) frames of a stack, A actions, H height, W width, C channels.
 """
 
 from __future__ import annotations
@@ -21,10 +21,80 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from acvp.agents.observations import SIDE, STACK, FrameStack, agent_view
 from acvp.artifacts import ArtifactError, Kind, from_files, make_card, read_folder, to_files, write_folder
+from acvp.data.frames import GRAY_84, PaletteEncoder, luminance, resize_area
 from acvp.data.policies import Player, Policy, load_policy
+from acvp.envs import Game
 from acvp.errors import UserError
+from acvp.loaded import view_of
+from acvp.models import Predictor
+
+SIDE = 84
+"""Height and width of a frame in pixels: the view gray84."""
+STACK = 4
+"""Frames that an agent sees at once, oldest first."""
+Pixels = NDArray[np.uint8]
+Gray = NDArray[np.uint8]  # (84, 84)
+Rows = NDArray[np.int64]
+AGENT_SIZE = (SIDE, SIDE)
+"""Height and width of a frame as an agent sees it."""
+
+
+class Preprocessor:
+    """Turns the frames of games into an agent's; faster where the emulator gives color numbers."""
+
+    def __init__(self) -> None:
+        self._encoder = PaletteEncoder()
+
+    def apply(self, game: Game, frame: Pixels) -> Gray:
+        """Return the game's current frame (H, W, 3) as an agent sees it."""
+        keys = game.color_keys()
+        if keys is None:
+            return GRAY_84.apply(frame, None)[..., 0]
+        indices = self._encoder.encode(frame, keys)
+        return GRAY_84.apply(indices, self._encoder.palette)[..., 0]
+
+
+class FrameStack:
+    """The last n frames of B games, oldest first; the first frame of an episode stands in for those before it."""
+
+    def __init__(self, games: int, length: int, shape: tuple[int, ...] = AGENT_SIZE) -> None:
+        self.frames = np.zeros((games, length, *shape), np.uint8)
+        """(B, n, ...)"""
+
+    def begin(self, given: Pixels, rows: Rows | slice = slice(None)) -> None:
+        """Start an episode in some games with the frames (R, T, ...) known so far."""
+        length = self.frames.shape[1]
+        given = given[:, -length:]
+        before = np.repeat(given[:, :1], length - given.shape[1], axis=1)
+        self.frames[rows] = np.concatenate((before, given), axis=1)
+
+    def add(self, newest: Pixels, rows: Rows | slice = slice(None)) -> None:
+        """Add the newest frame (R, ...) of some games and forget their oldest."""
+        self.frames[rows, :-1] = self.frames[rows, 1:]
+        self.frames[rows, -1] = newest
+
+
+def agent_view(frames: Pixels) -> Pixels:
+    """Return frames (..., H, W, C), real or predicted, as an agent sees them: gray (..., 84, 84)."""
+    if frames.shape[-1] == 3:
+        return resize_area(luminance(frames), AGENT_SIZE)
+    gray = frames[..., 0]
+    return gray if gray.shape[-2:] == AGENT_SIZE else resize_area(gray, AGENT_SIZE)
+
+
+def predictor_view(predictor: Predictor, frames: Pixels) -> Pixels:
+    """Return real frames (..., H, W, 3), or an agent's (..., 84, 84, 1), as a predictor sees them."""
+    view = view_of(predictor)
+    if frames.shape[-1] == 3:
+        return view.apply(frames, None)
+    if view.name != GRAY_84.name:
+        raise UserError(
+            f"this predictor sees frames in view {view.name}, and an agent's observations are {GRAY_84.name}: "
+            f"train one with acvp train --view {GRAY_84.name}"
+        )
+    return frames
+
 
 WHITE = 255.0
 LARGEST, MOST_LAYERS = 4096, 16

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, Suppress
 
+from acvp.console import Device, Module, optional
 from acvp.errors import (
     AT_ONCE,
     LONGEST,
@@ -21,7 +22,6 @@ from acvp.errors import (
     require_probability,
     require_seed,
 )
-from acvp.options import Device, Module, optional
 
 AgentPreset = Literal["paper", "cpu", "smoke"]
 ExplorationName = Literal["random", "sticky-random", "informed-model", "informed-emulator"]

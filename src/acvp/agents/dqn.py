@@ -1,7 +1,7 @@
-"""Stable-Baselines3's DQN with acvp's network, frame-wise replay and exploration strategies; import of its zips.
+"""Stable-Baselines3's DQN with acvp's network and frame-wise replay, strategies of exploration, and import of its zips.
 
 `AcvpDqn(...).learn(...)` and Stable-Baselines3's callbacks work as usual. A zip file of Stable-Baselines3 holds pickled
-Python: reading one can run any code.
+Python: reading one can run any code. Any object with `choose` is a strategy; informed exploration is one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,13 +20,109 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureC
 from torch import Tensor, nn
 
 from acvp.agents.agent import NATURE, Agent, AgentAbout, AgentError, NetworkConfig, ValueNetwork, make_features
-from acvp.agents.exploration import Exploration, RandomExploration
 from acvp.agents.presets import DqnConfig
 from acvp.agents.replay import FrameReplay
 from acvp.agents.vec_env import AgentVecEnv
+from acvp.data.policies import MEAN_REPEATS, Actions, random_actions, sticky_random_actions
 from acvp.envs import make_game
 from acvp.harness import DivergenceError
-from acvp.seeding import derived_seed
+from acvp.seeding import derived_seed, generator
+
+
+class Exploration(Protocol):
+    """Chooses actions; called once per agent step of all games."""
+
+    def choose(self, observations: NDArray[np.uint8], greedy_actions: Actions, epsilon: float) -> Actions:
+        """Return the greedy actions, each replaced by an exploring one with probability ε: one coin per game.
+
+        Observations are (B, 4, 84, 84), gray, oldest first.
+        """
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A strategy that a resumed run continues exactly; any other starts again."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything needed to resume exactly."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Resume from a state."""
+
+
+def explore_with(dqn: Any, strategy: Exploration) -> None:
+    """Make a DQN of Stable-Baselines3 that sees (B, 4, 84, 84) gray frames explore with a strategy.
+
+    The strategy chooses where the DQN would draw random actions: with its own ε, and before its learning starts. It is
+    not saved with the DQN.
+    """
+    excluded = [*dqn._excluded_save_params(), "_sample_action", "_excluded_save_params"]
+
+    def sample_action(learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> tuple[Actions, Actions]:
+        greedy, _ = dqn.policy.predict(dqn._last_obs, deterministic=True)
+        epsilon = 1.0 if dqn.num_timesteps < learning_starts else dqn.exploration_rate
+        actions = strategy.choose(dqn._last_obs, greedy, epsilon)
+        return actions, actions
+
+    dqn._sample_action, dqn._excluded_save_params = sample_action, lambda: excluded
+
+
+class RandomExploration:
+    """A new random action at every agent step: ε-greedy as in DQN."""
+
+    def __init__(self, actions: int, seed: int) -> None:
+        self._actions, self._seed, self._steps = actions, seed, 0
+
+    def choose(self, observations: NDArray[np.uint8], greedy_actions: Actions, epsilon: float) -> Actions:
+        """Return the greedy actions, each replaced by a random one with probability ε."""
+        rng = generator("exploration", self._seed, self._steps)
+        self._steps += 1
+        explores = rng.random(len(greedy_actions)) < epsilon
+        return np.where(explores, random_actions(rng, self._actions, len(greedy_actions)), greedy_actions)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the number of agent steps."""
+        return {"steps": np.array(self._steps)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Resume from a number of agent steps."""
+        self._steps = int(state["steps"])
+
+
+class StickyRandomExploration:
+    """A random action repeated for a geometric number of agent steps, as by the policy sticky-random.
+
+    It gets much farther than new random actions. Repeats start so rarely that the share of exploring steps is still ε.
+    """
+
+    def __init__(self, actions: int, seed: int, games: int) -> None:
+        self._actions, self._seed, self._steps = actions, seed, 0
+        self._action, self._left = np.zeros(games, np.int64), np.zeros(games, np.int64)
+
+    def choose(self, observations: NDArray[np.uint8], greedy_actions: Actions, epsilon: float) -> Actions:
+        """Return the greedy actions, or the repeated ones where a repeat is running or starts."""
+        count = len(greedy_actions)
+        rng = generator("exploration", self._seed, self._steps)
+        self._steps += 1
+        # One step before a repeat and MEAN_REPEATS steps in it on average: the coin that makes the share ε.
+        coin = epsilon / (MEAN_REPEATS - epsilon * (MEAN_REPEATS - 1))
+        begins = (self._left == 0) & (rng.random(count) < coin)
+        drawn, repeats = sticky_random_actions(rng, self._actions, count)
+        self._action = np.where(begins, drawn, self._action)
+        self._left = np.where(begins, repeats, self._left)
+        explores = self._left > 0
+        self._left = np.maximum(self._left - 1, 0)
+        return np.where(explores, self._action, greedy_actions)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the number of agent steps, the repeated actions, and the repeats left."""
+        return {"steps": np.array(self._steps), "action": self._action, "left": self._left}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Resume from a state."""
+        self._steps = int(state["steps"])
+        self._action, self._left = state["action"], state["left"]
+
 
 OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "rmsprop": (torch.optim.RMSprop, {"alpha": 0.95, "eps": 0.01}),

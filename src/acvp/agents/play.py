@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.agents.observations import AGENT_SIZE, STACK, FrameStack, Pixels, Preprocessor, Rows
+from acvp.agents.agent import AGENT_SIZE, STACK, FrameStack, Pixels, Preprocessor, Rows
 from acvp.data.policies import random_actions
 from acvp.envs import Game, Step
 from acvp.seeding import derived_seed, generator

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
-from acvp.agents.agent import OF_A_RUN, AgentAbout, load_agent
+from acvp.agents.agent import OF_A_RUN, SIDE, AgentAbout, load_agent
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.dqn import AcvpDqn
+from acvp.agents.dqn import AcvpDqn, Exploration, RandomExploration, StickyRandomExploration
 from acvp.agents.evaluate import (
     EVALUATION_STEPS,
     References,
@@ -26,8 +26,6 @@ from acvp.agents.evaluate import (
     read_references,
     write_references,
 )
-from acvp.agents.exploration import Exploration, RandomExploration, StickyRandomExploration
-from acvp.agents.observations import SIDE
 from acvp.agents.presets import DqnConfig, make_dqn_config
 from acvp.agents.trainer import AgentLog, AgentTrainer, TrainerState, kept_agent, restore
 from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv

@@ -30,9 +30,8 @@ from torch import Tensor
 
 from acvp.agents.agent import OF_A_RUN, Agent, AgentAbout
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.dqn import AcvpDqn
+from acvp.agents.dqn import AcvpDqn, Resumable
 from acvp.agents.evaluate import evaluation_seed
-from acvp.agents.exploration import Resumable
 from acvp.agents.play import Scores, play_episodes
 from acvp.agents.replay import replay_arrays, restore_replay
 from acvp.agents.vec_env import AgentVecEnv, EpisodeState, GameVecEnv

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from acvp.agents.observations import SIDE, STACK, FrameStack, Gray, Preprocessor
+from acvp.agents.agent import SIDE, STACK, FrameStack, Gray, Preprocessor
 from acvp.envs import Game, SavedState
 from acvp.envs.atari import AtariGame, atari_games
 from acvp.errors import UserError

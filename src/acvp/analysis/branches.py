@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from acvp.analysis.figures import Row, action_heads, contingency_figure, grid
 from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
-from acvp.envs.actions import ordered
+from acvp.envs.game import ordered
 from acvp.errors import UserError
-from acvp.evaluation.futures import BranchedState, branched_states, every_action
+from acvp.evaluation.windows import BranchedState, branched_states, every_action
 from acvp.figures import Figure, images
 from acvp.loaded import LoadedModel
 from acvp.models.pixels import as_pixels, to_frames

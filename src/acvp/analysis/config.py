@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 
 from tyro.conf import arg
 
+from acvp.console import Device, Module, optional
 from acvp.errors import UserError, require, require_device, require_seed, require_share
-from acvp.options import Device, Module, optional
 
 
 class At(NamedTuple):

@@ -28,12 +28,12 @@ from acvp.analysis.figures import grid
 from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
 from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
-from acvp.envs.actions import Pair, opposite_pairs, same_direction_pairs
+from acvp.envs.game import Pair, opposite_pairs, same_direction_pairs
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
 from acvp.models import Predictor, build_predictor
+from acvp.models.networks import FactoredTransform, TensorTransform
 from acvp.models.pixels import as_pixels, to_frames
-from acvp.models.transform import FactoredTransform, TensorTransform
 from acvp.pixel.network import ActionUnet
 from acvp.runs import numbers
 from acvp.seeding import generator

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.console import TextTable, banded, number
-from acvp.envs.actions import label, ordered, parse
+from acvp.envs.game import label, ordered, parse
 from acvp.figures import (
     INK,
     LIGHT,

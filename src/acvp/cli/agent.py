@@ -12,8 +12,7 @@ from acvp.agents.config import (
     AgentTrainConfig,
     require_stable_baselines3,
 )
-from acvp.cli.knobs import describe_knobs, run_config, turn
-from acvp.cli.main import Verb, value_of
+from acvp.cli.main import Verb, describe_knobs, run_config, turn, value_of
 from acvp.console import counting, err, out, stages
 from acvp.durable import new_folder
 from acvp.errors import UserError

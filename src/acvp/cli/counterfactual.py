@@ -12,7 +12,7 @@ def run(config: CounterfactualConfig) -> int:
     """Branch the emulator and the predictors from the same states, and print a table."""
     import acvp
     from acvp.evaluation.counterfactual import counterfactual_runs
-    from acvp.evaluation.tables import counterfactual_table
+    from acvp.evaluation.figures import counterfactual_table
     from acvp.runs import default_out
 
     with predictor_stages() as stage:

@@ -10,13 +10,12 @@ from rich.table import Column, Table
 from tyro.conf import Positional
 
 from acvp.cli.main import Verb
-from acvp.console import counting, err, out
+from acvp.console import Module, counting, err, optional, out
 from acvp.data.episode import MAX_ACTIONS
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError, require, require_share
 from acvp.exits import EXIT_OK, EXIT_PROBLEMS
-from acvp.options import Module, optional
 
 
 @dataclass(frozen=True)

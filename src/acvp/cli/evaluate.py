@@ -11,8 +11,8 @@ from acvp.exits import EXIT_OK
 def run(config: EvaluateConfig) -> int:
     """Evaluate predictors, and print a table for each metric."""
     import acvp
+    from acvp.evaluation.figures import horizon_tables
     from acvp.evaluation.run import evaluate_runs
-    from acvp.evaluation.tables import horizon_tables
     from acvp.runs import default_out
 
     with predictor_stages() as stage:

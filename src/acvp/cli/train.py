@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from acvp.cli.knobs import describe_knobs, run_config, turn
-from acvp.cli.main import Verb, value_of
+from acvp.cli.main import Verb, describe_knobs, run_config, turn, value_of
 from acvp.console import err, out
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
+from acvp.console import Device, Module, optional
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import (
     AT_ONCE,
@@ -21,7 +22,6 @@ from acvp.errors import (
     require_seed,
 )
 from acvp.evaluation.config import require_predictors
-from acvp.options import Device, Module, optional
 
 SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 ALL_SOURCES = "all; informed-model only with --predictor"

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.agents.agent import Pixels, Rows
 from acvp.agents.evaluate import FIRST_REWARD
-from acvp.agents.observations import Pixels, Rows
 from acvp.agents.play import standard_errors
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import covered, default_cell, visits
+from acvp.data.frames import luminance
 from acvp.data.policies import random_actions
-from acvp.data.views import luminance
 from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError

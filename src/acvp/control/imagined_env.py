@@ -21,14 +21,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from acvp.agents.observations import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view
+from acvp.agents.agent import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view
+from acvp.console import Device
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel, as_model, check_alike, load, view_of
 from acvp.models import Predictor, State, pick_device
 from acvp.models.rollout import join_rows, select_rows
-from acvp.options import Device
 
 
 class ImaginedStep(NamedTuple):

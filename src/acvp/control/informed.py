@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.agents.observations import FrameStack, Pixels, Rows, agent_view, predictor_view
+from acvp.agents.agent import FrameStack, Pixels, Rows, agent_view, predictor_view
 from acvp.agents.play import Actions
 from acvp.control.kernel import KernelConfig, TrajectoryMemory, least_visited, paper_kernel, total
 from acvp.envs import Game

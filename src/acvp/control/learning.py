@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.agents.agent import Gray, Pixels, agent_view
 from acvp.agents.config import AgentTrainConfig
-from acvp.agents.observations import Gray, Pixels, agent_view
 from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
+from acvp.console import Device
 from acvp.control.imagined_env import HORIZON, ImaginedEpisodes
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
+from acvp.data.frames import GRAY_84
 from acvp.data.store import EpisodeStore
-from acvp.data.views import GRAY_84
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.loaded import Load, as_model, require_fit
 from acvp.models import Predictor, fingerprint
-from acvp.options import Device
 from acvp.seeding import generator
 
 NO_LIVES = -1

@@ -19,9 +19,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.agents.agent import AgentAbout, check_actions
+from acvp.agents.agent import (
+    AGENT_SIZE,
+    STACK,
+    AgentAbout,
+    FrameStack,
+    Pixels,
+    Rows,
+    agent_view,
+    check_actions,
+    predictor_view,
+)
 from acvp.agents.evaluate import best_constant, constant_label, limit_steps
-from acvp.agents.observations import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view, predictor_view
 from acvp.agents.play import (
     CONTROL_STREAMS,
     Actions,

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
+from acvp.console import Module, optional
 from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
 from acvp.data.policies import (
     LoadPolicy,
@@ -44,7 +45,6 @@ from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import AT_ONCE, LONGEST, UserError, require, require_probability, require_seed
-from acvp.options import Module, optional
 from acvp.seeding import derived_seed, generator
 
 PlayEpisode = Callable[[int], Episode]

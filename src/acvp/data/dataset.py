@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
+from acvp.data.frames import RGB, View
 from acvp.data.store import EpisodeStore
-from acvp.data.views import RGB, View
 from acvp.data.windows import Window, Windows
 
 

@@ -30,7 +30,7 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from acvp.data.palette import MAX_COLORS, Indices, Palette, PaletteEncoder, TooManyColorsError, colorize
+from acvp.data.frames import MAX_COLORS, Indices, Palette, PaletteEncoder, TooManyColorsError, colorize
 from acvp.errors import UserError
 
 CHUNK_FRAMES = 16

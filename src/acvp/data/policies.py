@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.envs.actions import parse
+from acvp.envs.game import parse
 from acvp.errors import UserError, describe, user_code
 from acvp.seeding import generator
 

@@ -26,7 +26,7 @@ from acvp.data.episode import (
     parse,
     serialize,
 )
-from acvp.data.palette import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
+from acvp.data.frames import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
 from acvp.data.store import (
     INDEX_NAME,
     PARTS_NAME,

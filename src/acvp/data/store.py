@@ -21,7 +21,7 @@ from typing import Any, overload
 import numpy as np
 
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, parse
-from acvp.data.palette import MAX_COLORS, Palette, merge_palettes
+from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
 from acvp.data.policies import PolicyShare
 from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import CHUNK_FRAMES, Episode
-from acvp.data.palette import Palette, Translation, translation
+from acvp.data.frames import Palette, Translation, View, translation
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
 from acvp.errors import UserError
 from acvp.seeding import generator
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.bootstrap import Accumulator, Bootstrap
-from acvp.envs.actions import parse
+from acvp.envs.game import parse
 from acvp.runs import numbers
 
 Floats = NDArray[np.float64]

@@ -9,10 +9,17 @@ from typing import Annotated, Literal, NamedTuple
 
 from tyro.conf import arg
 
+from acvp.console import Device, Module, optional
 from acvp.errors import UserError, require, require_device, require_seed
-from acvp.options import Device, Module, optional
 
 VideoFormat = Literal["mp4", "gif"]
+SHOWN_STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
+"""Steps that tables and paired comparisons show, besides the last one."""
+
+
+def shown_steps(horizon: int) -> list[int]:
+    """Return the steps to show of predictions of a horizon."""
+    return sorted({step for step in SHOWN_STEPS if step < horizon} | {horizon})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,10 +29,17 @@ from acvp.durable import write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.figures import accuracy_figure, example_picture
-from acvp.evaluation.futures import BranchedState, Plans, branched_states, every_action, open_game, sampled_plans
 from acvp.evaluation.metrics import frame_scale
 from acvp.evaluation.run import few_episodes, open_runs
-from acvp.evaluation.windows import HeldOutPart
+from acvp.evaluation.windows import (
+    BranchedState,
+    HeldOutPart,
+    Plans,
+    branched_states,
+    every_action,
+    open_game,
+    sampled_plans,
+)
 from acvp.figures import in_color, write_figure
 from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
 from acvp.models.pixels import as_pixels, to_frames

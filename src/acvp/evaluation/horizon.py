@@ -1,4 +1,4 @@
-"""Horizon curves: every model looks ahead from the same windows, and every step is compared with the true frame.
+"""Horizon curves: all models look ahead from the same windows; each step is compared with the true frame, and in pairs.
 
 It streams: true frames are decoded a few steps at a time, predictions are dropped once they are measured, and only
 sums by episode are kept. Memory does not grow with the number of windows or with their length.
@@ -9,25 +9,27 @@ Shapes: B windows of a batch, C channels, H height, W width.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.bootstrap import Accumulator
+from acvp.bootstrap import Accumulator, Bootstrap
 from acvp.console import Progress
 from acvp.data.objects import Positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowReader, WindowStart
 from acvp.evaluation.claims import CLAIM_MEASURES, ClaimMeter, claim_events
+from acvp.evaluation.config import shown_steps
 from acvp.evaluation.metrics import FrameMetrics, Values, fingerprints
 from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
-from acvp.runs import ResultCache
+from acvp.runs import ResultCache, numbers
 from acvp.seeding import generator
 
 Rows = NDArray[np.int64]
@@ -234,3 +236,31 @@ def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowS
     actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, windows.horizon), np.int64)
     size = windows.batch_size
     return [(batch, actions[i * size : i * size + size]) for i, batch in enumerate(batches(starts, size))]
+
+
+PAIRED = ("error", "wrong_pixels", "object_kept", "object_found")
+"""Metrics that are compared."""
+
+
+def paired_differences(accumulators: Mapping[str, Mapping[str, Accumulator]], bootstrap: Bootstrap) -> dict[str, Any]:
+    """Return the mean of "first − second" with its 95 % band for every two models, by metric and step.
+
+    Where the band does not contain 0, the two differ by more than the choice of the episodes explains.
+    """
+    horizon = next(iter(accumulators.values()))["error"].sums.shape[1]
+    steps = shown_steps(horizon)
+    metrics = {}
+    for metric in PAIRED:
+        having = [name for name, metrics in accumulators.items() if metric in metrics]
+        if len(having) > 1:
+            metrics[metric] = [
+                {"first": first, "second": second}
+                | _at(bootstrap, accumulators[first][metric], accumulators[second][metric], steps)
+                for first, second in combinations(having, 2)
+            ]
+    return {"steps": steps, "metrics": metrics}
+
+
+def _at(bootstrap: Bootstrap, first: Accumulator, second: Accumulator, steps: list[int]) -> dict[str, Any]:
+    curve = bootstrap.difference(first, second)
+    return {part: numbers(values[[step - 1 for step in steps]]) for part, values in curve._asdict().items()}

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.bootstrap import Accumulator
+from acvp.data.frames import View
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
 from acvp.data.windows import WindowReader, WindowStart
 from acvp.envs import Game
-from acvp.envs.actions import Pair, opposite_pairs, parse
+from acvp.envs.game import Pair, opposite_pairs, parse
 from acvp.errors import UserError
-from acvp.evaluation.futures import open_game
-from acvp.evaluation.windows import batches
+from acvp.evaluation.windows import batches, open_game
 from acvp.loaded import LoadedModel
 from acvp.models import State, imagine
 from acvp.models.pixels import as_pixels

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.frames import Palette
 from acvp.data.objects import Frame, ObjectFinder, Target
-from acvp.data.palette import Palette
 from acvp.errors import UserError
 from acvp.models.pixels import WRONG_BY, WrongPixels, as_pixels
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.bootstrap import LEVEL, RESAMPLES, Accumulator, Bootstrap, Curve
-from acvp.console import Progress, Stage
+from acvp.console import Device, Progress, Stage
 from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
@@ -25,15 +25,13 @@ from acvp.errors import UserError
 from acvp.evaluation.claims import summarize_claims
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.figures import curve_figure
-from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead
+from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead, paired_differences
 from acvp.evaluation.media import MediaWriter
 from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, frame_scale, registered
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
-from acvp.evaluation.paired import paired_differences
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
-from acvp.options import Device
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from acvp.data.frames import View
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
 from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
 
 BUILT_IN = {

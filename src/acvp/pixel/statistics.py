@@ -15,10 +15,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.palette import MAX_COLORS, Palette
+from acvp.data.frames import MAX_COLORS, Palette, View
 from acvp.data.priorities import CELL, changed_cells_of
 from acvp.data.store import EpisodeStore
-from acvp.data.views import View
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.models.config import DatasetSplit

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
+from acvp.console import Module, optional
 from acvp.errors import AT_ONCE, UserError, require, require_seed
-from acvp.options import Module, optional
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Agent steps per second that a player may set."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
-from acvp.data.views import get_view
+from acvp.data.frames import get_view
 from acvp.errors import UserError
 from acvp.loaded import COPY_LAST, LoadedModel, baselines, load, model_name, packaged
 from acvp.models import About, Predictor

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.palette import PaletteEncoder, TooManyColorsError
+from acvp.data.frames import PaletteEncoder, TooManyColorsError
 from acvp.errors import UserError
 from acvp.play.session import Session
 from acvp.play.worlds import ActionGrid, RecordedWorld, ViewedFrame

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.frames import Palette
 from acvp.data.objects import ObjectFinder
-from acvp.data.palette import Palette
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game

@@ -11,8 +11,14 @@ from acvp.analysis.figures import analysis_tables, controlled_figure, similarity
 from acvp.console import number
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
-from acvp.evaluation.figures import accuracy_figure, curve_figure
-from acvp.evaluation.tables import counterfactual_table, horizon_tables, leading_metric, ordered_metrics
+from acvp.evaluation.figures import (
+    accuracy_figure,
+    counterfactual_table,
+    curve_figure,
+    horizon_tables,
+    leading_metric,
+    ordered_metrics,
+)
 from acvp.figures import DARK, LIGHT, RUN_COLORS, Axes, Figure, caption, chart, image, legend_below, style
 from acvp.report import markup
 from acvp.report.sources import Analysis, ReportConfig, RunSource, Sources, read_media, read_sources

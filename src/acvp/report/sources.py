@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from acvp.compat import RESULT_FIELDS, current_fields
+from acvp.console import optional
 from acvp.durable import finished_lines, read_file
 from acvp.errors import UserError
-from acvp.options import optional
 from acvp.runs import STARTS_NAME, RunFolder
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from tyro.conf import Suppress, arg
 
+from acvp.console import Device, Module, optional
 from acvp.errors import (
     AT_ONCE,
     LONGEST,
@@ -26,7 +27,6 @@ from acvp.errors import (
     require_seed,
     require_share,
 )
-from acvp.options import Device, Module, optional
 
 if TYPE_CHECKING:
     from acvp.models import PredictorConfig

@@ -1,4 +1,4 @@
-"""The data of a training run: the split dataset, batches by step, held-out windows, and batches on the device.
+"""The data of a training run: the split dataset, its mean image, batches by step and on the device, held-out windows.
 
 Shapes: B windows, L frames of a window, C channels, H height, W width.
 """
@@ -12,13 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.data.episode import CHUNK_FRAMES
+from acvp.data.frames import RGB, View, get_view
 from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
-from acvp.data.views import get_view, mean_frame
 from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
 from acvp.models import DatasetSplit, Normalizer, TrainingBatch
+from acvp.seeding import generator
 from acvp.training.config import Phase, TrainingConfig
 
 HELD_OUT_CONTEXT = 11
@@ -118,3 +120,22 @@ class TrainingData:
             horizons = (min(self.config.horizons),)
         window = Window(context, max(horizons))
         return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons
+
+
+MEAN_FRAMES = 50_000
+"""Of larger datasets, chunks are drawn at random: more frames do not change the mean visibly."""
+
+
+def mean_frame(store: EpisodeStore, view: View = RGB, *, seed: int = 0) -> NDArray[np.float32]:
+    """Return the mean over all frames of a dataset, per pixel and channel, in pixel values: (h, w, channels)."""
+    chunks = [(i, first) for i, entry in enumerate(store.entries) for first in range(0, entry.frames, CHUNK_FRAMES)]
+    if store.frames > MEAN_FRAMES:
+        drawn = generator("mean", seed).choice(len(chunks), MEAN_FRAMES // CHUNK_FRAMES, replace=False)
+        chunks = [chunks[k] for k in sorted(drawn.tolist())]
+    total, count = np.zeros(view.shape(store.info.frame_shape), np.float64), 0
+    for i, first in chunks:
+        episode = store[i]
+        frames = view.apply(episode.stored(first, min(first + CHUNK_FRAMES, len(episode))), episode.palette)
+        total += frames.sum(axis=0, dtype=np.uint32)
+        count += len(frames)
+    return (total / max(count, 1)).astype(np.float32)

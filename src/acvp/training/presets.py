@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from acvp.compat import current_training
+from acvp.data.frames import get_view
 from acvp.data.split import split
 from acvp.data.store import EpisodeStore
-from acvp.data.views import get_view
 from acvp.errors import UserError
 from acvp.models import DatasetSplit, PredictorConfig, find_class
 from acvp.models import config_from_dict as predictor_config_from_dict

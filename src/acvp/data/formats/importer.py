@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode
-from acvp.data.palette import Frame
+from acvp.data.frames import Frame
 from acvp.data.recording import MAX_LIVES, MAX_REWARD, EpisodeRecorder, StoreWriter, open_writer
 from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo, load_part
 from acvp.durable import check_file

@@ -28,7 +28,7 @@ from acvp.data.formats.importer import (
     checked_lives,
     checked_rewards,
 )
-from acvp.data.palette import Frame
+from acvp.data.frames import Frame
 from acvp.data.store import EpisodeStore
 from acvp.durable import check_space, new_folder, write_atomic
 from acvp.errors import UserError

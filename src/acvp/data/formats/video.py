@@ -29,7 +29,7 @@ from acvp.data.formats.importer import (
     highest_action,
     numbers_of,
 )
-from acvp.data.palette import Frame
+from acvp.data.frames import Frame
 from acvp.data.store import EpisodeStore
 from acvp.durable import new_folder, read_file
 from acvp.errors import UserError
