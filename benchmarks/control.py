@@ -101,7 +101,7 @@ def main() -> None:
     }
     print(body)
     print(write_results("control", body, command="make bench-control", seed=SEED, started=started))
-    if body["games"]["freeway"]["decisions per second"]["ours"] < WANTED:
+    if body["games"]["freeway"]["agent steps per second"]["ours"] < WANTED:
         raise SystemExit(f"fewer than {WANTED:g} informed agent steps per second")
 
 
@@ -124,7 +124,7 @@ def measure(name: str) -> dict[str, Any]:
     return {
         "actions": predictor.actions,
         "memory": kernel.memory,
-        "decisions per second": {who: round(1 / min(times), 1) for who, times in seconds.items()},
+        "agent steps per second": {who: round(1 / min(times), 1) for who, times in seconds.items()},
         "ours / plain": round(float(np.median(np.divide(seconds["plain"], seconds["ours"]))), 2),
         "same choice": float(np.mean(np.equal(chosen["ours"], chosen["plain"]))),
     }

@@ -136,7 +136,7 @@ TRIALS: dict[str, Trial] = {
     "lr 2e-3": Trial(change=lambda r: phase_one(r, lr=2e-3)),
     "1-step only": Trial(change=one_step_only),
     "1-step only, batch 8": Trial(change=lambda r: one_step_only(phase_one(r, batch_size=8, lr=5e-4))),
-    "rare windows": Trial(change=lambda r: phase_one(r, rare_share=0.5)),
+    "rare windows": Trial(change=lambda r: phase_one(r, priority_share=0.5)),
     "averaged weights": Trial(patches={"acvp.training.run.Trainer": AveragingTrainer}),
     "moving pixels ×10": Trial(patches={"acvp.models.predictor.Predictor.loss": weighted_loss}),
     "moving pixels ×10, batch 8": Trial(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from acvp.compat import RESULT_FIELDS, current_fields
 from benchmarks.pixel import GAMES, exact_steps
 from benchmarks.provenance import RESULTS
 
@@ -23,7 +24,7 @@ def main() -> None:
 def print_games() -> None:
     """What the predictors reach."""
     folders = sorted((RESULTS / "pixel").glob("*-core-minutes"), key=by_game_and_minutes)
-    evaluations = [(folder, json.loads((folder / "evaluation.json").read_text())) for folder in folders]
+    evaluations = [(folder, read_evaluation(folder)) for folder in folders]
     print_steps("wrong pixels of 33,600", "wrong_pixels", evaluations)
     print()
     print_steps("squared error, the paper's metric,", "error", evaluations)
@@ -59,6 +60,12 @@ def print_trials() -> None:
         wrong = " / ".join(count(value) for value in line["wrong"].values())
         channels = ", ".join(map(str, line["channels"]))
         print(f"| {line['trial']} | {channels} | {line['minutes']:g} | {line['updates']:,} | {wrong} |")
+
+
+def read_evaluation(folder: Path) -> dict[str, Any]:
+    """What evaluation.json of a folder holds, with today's names."""
+    body: dict[str, Any] = current_fields(json.loads((folder / "evaluation.json").read_text()), RESULT_FIELDS)
+    return body
 
 
 def by_game_and_minutes(folder: Path) -> tuple[int, float]:
@@ -108,12 +115,12 @@ def percent(body: dict[str, Any], name: str, metric: str, step: int) -> str:
 def outcomes(body: dict[str, Any], name: str) -> tuple[str, str]:
     """How well rewards and terminations are predicted, one step ahead, of how many; – where the data has none."""
     cells = []
-    for what in ("reward", "end"):
+    for what in ("reward", "termination"):
         scores = body["outcomes"].get(name, {}).get(what)
         if scores is None:
             cells.append("–")
             continue
-        rare = {kind: number for kind, number in scores["count"].items() if kind not in ("zero", "goes on")}
+        rare = {kind: number for kind, number in scores["count"].items() if kind not in ("zero", "continues")}
         cells.append(
             f"{scores['balanced_accuracy']:.2f}, {scores['calibration_error']:.3f} ({sum(rare.values()):,} of "
             f"{sum(scores['count'].values()):,})"

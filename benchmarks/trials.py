@@ -108,8 +108,8 @@ PIXEL_TRIALS: dict[str, Callable[[TrainingConfig], TrainingConfig]] = {
     "pixel, outcome by places alone": lambda r: pixel(r, events=0),
     "pixel, input corruption": lambda r: pixel(r, input_corruption=0.5),
     "pixel, zeros beyond the edges": lambda r: pixel(r, circular_padding=False),
-    "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.0),)),
-    "pixel, priority share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], rare_share=0.8),)),
+    "pixel, uniform windows": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], priority_share=0.0),)),
+    "pixel, priority share 0.8": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], priority_share=0.8),)),
     "pixel, outcome weight 1": lambda r: replace(pixel(r), phases=(replace(pixel(r).phases[0], reward_weight=1.0),)),
     "pixel, fed back from the start": lambda r: replace(
         pixel(r), phases=(replace(pixel(r).phases[0], teacher_forcing=False),)

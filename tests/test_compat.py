@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from acvp.compat import RESULT_FIELDS, current_fields, current_files, current_run, current_tensors, current_training
 
 
@@ -40,3 +43,11 @@ def test_a_run_is_renamed_at_its_top_only() -> None:
     old = {"recipe": {"optimiser": {"kind": "adam"}}, "game": {"settings": 1}}
     assert current_run(old) == {"training": {"optimizer": {"kind": "adam"}}, "game": {"settings": 1}}
     assert current_training(current_run(old)["training"]) == {"optimizer": {"name": "adam"}}
+
+
+def test_sampling_by_priority_and_the_replay_buffer_have_new_names() -> None:
+    run = Path(__file__).parent / "fixtures" / "v010" / "run" / "config.json"
+    (phase,) = current_run(json.loads(run.read_text()))["training"]["phases"]
+    assert phase["priority_share"] == 0.5
+    assert "rare_share" not in phase
+    assert current_tensors({"ends": 1, "rewards": 2}) == {"status": 1, "rewards": 2}

@@ -1,22 +1,15 @@
-"""Retired words: what each is called now, and how often it is still written where.
-
-`python -m tests.words` lists every use; `python -m tests.words --write` updates words.json after words were removed.
-"""
+"""Retired words, and what each is called now; `python -m tests.words` lists every use."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-LEFT = Path(__file__).with_name("words.json")
-"""How often each retired word is still written in each file."""
 
 RETIRED = {
     "go on": (r"\b(go|goes|going|gone|went)[ _]on\b", "resume, continue"),
@@ -156,37 +149,10 @@ def variables(name: str, text: str) -> Iterator[Use]:
             yield Use(VARIABLE_RULE, name, node.lineno, source[node.lineno - 1])
 
 
-def count(retired_uses: list[Use]) -> dict[str, dict[str, int]]:
-    """Count uses by word and file."""
-    counts: dict[str, dict[str, int]] = {}
-    for (word, file), number in sorted(Counter((use.word, use.file) for use in retired_uses).items()):
-        counts.setdefault(word, {})[file] = number
-    return counts
-
-
-def left() -> dict[str, dict[str, int]]:
-    """Read how many uses are left by word and file."""
-    counts: dict[str, dict[str, int]] = json.loads(LEFT.read_text())
-    return counts
-
-
-def write() -> None:
-    """Write the counts of today; a word that is used more often than before is refused."""
-    now, before = count(list(uses())), left()
-    grown = [word for word in now if sum(now[word].values()) > sum(before.get(word, {}).values())]
-    if grown:
-        raise SystemExit("used more often than before; run `python -m tests.words` for places:\n" + "\n".join(grown))
-    LEFT.write_text(json.dumps(now, indent=1, ensure_ascii=False) + "\n")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="update words.json after words were removed")
     parser.add_argument("files", nargs="*", help="list only uses in files whose name contains one of these")
     arguments = parser.parse_args()
-    if arguments.write:
-        write()
-    else:
-        for use in uses():
-            if not arguments.files or any(part in use.file for part in arguments.files):
-                print(use)
+    for use in uses():
+        if not arguments.files or any(part in use.file for part in arguments.files):
+            print(use)

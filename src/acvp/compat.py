@@ -1,4 +1,4 @@
-"""Names that files of version 0.1.0 hold, and what acvp calls the same things now.
+"""Names that files of earlier versions hold, and what acvp calls the same things now.
 
 A field, tensor or file that is renamed gets a line here; whatever reads files of earlier versions asks this module.
 """
@@ -24,6 +24,7 @@ FIELDS = {
     "outcome_weight": "reward_weight",
     "plays": "episodes",
     "quantised": "quantized",
+    "rare_share": "priority_share",
     "recolours": "palette_cycle",
     "round_edges": "circular_padding",
     "spoiled": "input_corruption",
@@ -53,12 +54,15 @@ FILES = {"optimiser.safetensors": "optimizer.safetensors"}
 TENSORS = {
     "decisions": "steps",
     "end": "termination",
+    "ends": "status",
     "moments": "optimizer",
     "normaliser": "normalizer",
     "possible": "palette_mask",
     "torso": "features",
 }
 """Parts, between dots, of the names of tensors."""
+EXPLORATION_STREAM, PRIORITY_STREAM = "expedition", "rarity"
+"""Names of random streams, which give the same numbers as in earlier versions only under the same names."""
 
 
 def current_fields(values: Any, fields: Mapping[str, str] = FIELDS) -> Any:

@@ -200,10 +200,10 @@ def check_alike(models: Sequence[LoadedModel], store: EpisodeStore) -> None:
 
 
 def _refuse_other_size(first: LoadedModel, other: LoadedModel) -> None:
-    one, two = (frame_size(model.predictor.config.frame) for model in (first, other))
-    if first.view.name != other.view.name or one != two:
+    size, other_size = (frame_size(model.predictor.config.frame) for model in (first, other))
+    if first.view.name != other.view.name or size != other_size:
         raise UserError(
-            f"{first.name} predicts frames {one} ({first.view.name}), {other.name} {two} ({other.view.name}): "
+            f"{first.name} predicts frames {size} ({first.view.name}), {other.name} {other_size} ({other.view.name}): "
             "runs of different sizes cannot be compared; evaluate them one by one"
         )
 

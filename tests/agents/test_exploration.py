@@ -23,7 +23,7 @@ def run(strategy: Exploration, epsilon: float, decisions: int) -> np.ndarray:
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0])
-def test_epsilon_is_the_share_of_exploring_decisions(which: int, epsilon: float) -> None:
+def test_epsilon_is_the_share_of_exploring_steps(which: int, epsilon: float) -> None:
     chosen = run(strategies()[which], epsilon, 1_500)[100:]
     assert (chosen != 99).mean() == pytest.approx(epsilon, abs=0.02)
     if epsilon:
@@ -31,7 +31,7 @@ def test_epsilon_is_the_share_of_exploring_decisions(which: int, epsilon: float)
         assert np.bincount(random) / len(random) == pytest.approx(np.full(ACTIONS, 1 / ACTIONS), abs=0.08)
 
 
-def test_every_game_has_a_coin_of_its_own() -> None:
+def test_every_game_has_a_separate_coin() -> None:
     chosen = run(RandomExploration(ACTIONS, 1), 0.5, 300) != 99
     together = np.corrcoef(chosen.T)
     assert np.abs(together[~np.eye(GAMES, dtype=bool)]).max() < 0.3
@@ -44,7 +44,7 @@ def test_sticky_actions_are_kept_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_strategy_goes_on_where_it_was(which: int) -> None:
+def test_a_strategy_continues_where_it_was(which: int) -> None:
     strategy = strategies()[which]
     run(strategy, 0.5, 20)
     assert isinstance(strategy, Resumable)

@@ -122,7 +122,7 @@ def test_evaluate_writes_numbers_and_a_video(tmp_path: Path, capsys: pytest.Capt
     assert len(shown) - 1 in body["steps"]
 
 
-def test_only_told_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_only_printed_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.chdir(tmp_path)
     body = evaluate_agent(AgentEvaluateConfig(agent="agent", episodes=1, max_steps=5), lambda *_: None)
@@ -148,7 +148,7 @@ def test_what_cannot_be_played_is_refused(tmp_path: Path, options: dict[str, Any
         evaluate_agent(AgentEvaluateConfig(**({"agent": str(tmp_path / "agent")} | options)), lambda *_: None)
 
 
-def test_a_missing_encoder_is_told_before_the_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_encoder_is_reported_before_the_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent().save(tmp_path / "agent")
     monkeypatch.setattr(av, "codecs_available", set())
     monkeypatch.setattr(evaluate, "play_episodes", None)
@@ -175,7 +175,7 @@ def test_an_agent_records_the_same_store_whatever_the_workers(tmp_path: Path) ->
         assert one == other
 
 
-def test_the_policy_sees_four_frames_of_each_play(tmp_path: Path) -> None:
+def test_the_policy_sees_four_frames_of_every_episode(tmp_path: Path) -> None:
     """Against an agent that plays by itself: the greedy actions are the same, play after play."""
     tiny_agent(SMALL_TOY).save(tmp_path)
     policy = load_any_policy(f"agent:{tmp_path}")

@@ -183,7 +183,7 @@ def test_a_cut_keeps_plays_apart() -> None:
 def test_a_million_transitions_take_less_than_8_gb() -> None:
     space = spaces.Box(0, 255, (STACK, 84, 84), np.uint8)
     replay = FrameReplay(10_000, space, spaces.Discrete(18), "cpu", 8)
-    held = sum(array.nbytes for array in (replay.frames, replay.actions, replay.rewards, replay.ends, replay.begins))
+    held = sum(array.nbytes for array in (replay.frames, replay.actions, replay.rewards, replay.status, replay.begins))
     assert held / (replay.capacity * 8) * 1e6 < 8e9
 
 

@@ -179,7 +179,7 @@ def test_games_of_ales_vector_env_start_new_episodes(
 
     def look_first(dqn: AcvpDqn, *args: Any, **given: Any) -> Any:
         replay = dqn.replay_buffer
-        last_before.extend(replay.ends[(replay.added - 1) % replay.buffer_size].tolist())
+        last_before.extend(replay.status[(replay.added - 1) % replay.buffer_size].tolist())
         return learn(dqn, *args, **given)
 
     monkeypatch.setattr(AcvpDqn, "learn", look_first)

@@ -110,7 +110,7 @@ def test_an_agent_of_one_action_scores_what_holding_it_does(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_control_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
     config, stages, again = control(tmp_path), Stages(), Stages()
 
@@ -170,7 +170,7 @@ def test_control_from_the_command_line(tmp_path: Path, toy: EpisodeStore, capsys
     assert body["emulator"]["steps"] == [9, 9]
 
 
-def test_agents_are_told_apart() -> None:
+def test_agents_are_distinguished() -> None:
     class Other(HashAgent):
         def values(self, frames: Any) -> Any:
             return -super().values(frames)
@@ -213,7 +213,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
 
 
 @pytest.mark.slow
-def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_continues_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = explore_game(explored(tmp_path, "whole"), load_oracle, Stages())
     stages, again = Stages(), Stages()
 
@@ -238,7 +238,7 @@ def test_explore_goes_on_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [{"delta": 3}, {"memory": 7}, {"sigma": 2.0}, {"look_ahead": 2}, {}], ids=str)
-def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_explore_measures_again_what_comes_out_otherwise(tmp_path: Path, change: dict[str, Any]) -> None:
     """Another kernel, look-ahead or predictor, in the same folder; what random does depends on none of them."""
 
     def load(path: Path) -> Predictor:
@@ -255,7 +255,7 @@ def test_explore_measures_anew_what_comes_out_otherwise(tmp_path: Path, change: 
 
 
 @pytest.mark.parametrize(("most", "held_for"), [(50, 50), (500, 5)])
-def test_the_action_that_comes_to_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
+def test_the_action_that_gets_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
     config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
     body = explore_game(config, load_oracle, Stages())
@@ -328,7 +328,7 @@ def test_an_unknown_position_is_no_cell() -> None:
 
 
 @pytest.mark.slow
-def test_the_time_of_all_parts_is_told(tmp_path: Path) -> None:
+def test_the_time_of_all_parts_is_reported(tmp_path: Path) -> None:
     config = control(tmp_path)
     control_runs(config, load_oracle, load_agent, Stages())
     parts = tmp_path / "out" / "control.jsonl"

@@ -51,7 +51,7 @@ def test_seeds_become_one_curve_with_their_error(tmp_path: Path, capsys: pytest.
     assert "random: 4.0 ± 2.0 after 100 agent steps (seed 1, 2)" in capsys.readouterr().out
 
 
-def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
+def test_strategies_differ_by_threshold_and_look_ahead(tmp_path: Path) -> None:
     ways: list[dict[str, Any]] = [{}, {"delta": 50}, {"delta": 50, "look_ahead": 3}]
     runs = [
         written(tmp_path / str(i), exploration="informed-model", seed=1, scores=[0.0], **way)
@@ -87,7 +87,7 @@ def test_strategies_tell_threshold_and_look_ahead_apart(tmp_path: Path) -> None:
         ({"exploration": "random", "seed": 2, "scores": [1.0], "dqn": {}}, "not the run of an agent"),
     ],
 )
-def test_what_cannot_be_compared_is_told(
+def test_what_cannot_be_compared_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], second: dict[str, Any], reason: str
 ) -> None:
     runs = [

@@ -62,7 +62,7 @@ def test_the_least_visited_future_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("seen", "least"), [((10, 10, 60), 1), ((10, 60, 60), 0), ((50, 50, 20), 1), ((50, 20, 20), 0)]
 )
-def test_a_future_of_several_decisions_counts_with_all_of_them(seen: tuple[int, ...], least: int) -> None:
+def test_a_future_of_several_steps_counts_with_all_of_them(seen: tuple[int, ...], least: int) -> None:
     """Two visits on the way count more than one at the end, and the other way round."""
     futures = np.stack([gray(10, 50), gray(20, 60)])  # each action leads through two frames
     informed = InformedExploration(Fixed(futures), KernelConfig(delta=0), seed=0)
@@ -81,20 +81,20 @@ def test_seeds_differ_where_futures_are_alike() -> None:
     assert chosen[0] == chosen[2] != chosen[1]
 
 
-def test_every_play_has_a_memory_of_its_own() -> None:
+def test_every_episode_has_a_separate_memory() -> None:
     informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
     informed.observe(gray(10, 20)[..., None], np.array([True, True]))
     assert informed.explore(np.array([1, 0])).tolist() == [0, 1]
 
 
-def test_the_memory_goes_on_when_a_play_ends() -> None:
+def test_the_memory_continues_when_an_episode_ends() -> None:
     informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
     informed.observe(gray(10)[..., None], BEGINS)
     informed.observe(gray(30)[..., None], BEGINS)
     assert set(informed.explore(np.zeros(40, np.int64)).tolist()) == {1}
 
 
-def test_a_coin_for_each_play() -> None:
+def test_a_coin_for_every_episode() -> None:
     plays = 60
     informed = InformedExploration(Fixed(gray(10, 20)[:, None]), KernelConfig(delta=0), seed=0)
     greedy, observations = np.zeros(plays, np.int64), np.repeat(gray(10, 10, 10, 10)[None], plays, 0)
@@ -162,7 +162,7 @@ def test_a_perfect_model_knows_the_same_futures(look_ahead: int) -> None:
     assert np.array_equal(futures[:, 1, -1], agent_view(np.stack(on)))
 
 
-def test_the_model_sees_only_the_play_that_goes_on() -> None:
+def test_the_model_sees_only_the_episode_that_continues() -> None:
     source = ModelLookahead(TrailOracle(context=3))
     for cell in (4, 5):
         source.observe(np.stack([draw((cell, 1, 30))] * 2), np.array([False, False]))
@@ -172,7 +172,7 @@ def test_the_model_sees_only_the_play_that_goes_on() -> None:
     assert shown == [[4, 5, 6], [0, 0, 0]]
 
 
-def test_observations_tell_where_a_play_begins() -> None:
+def test_observations_mark_where_an_episode_begins() -> None:
     begun: list[list[bool]] = []
 
     class Watching(Fixed):
@@ -190,7 +190,7 @@ def test_observations_tell_where_a_play_begins() -> None:
     assert begun == [[True, True], [False, False], [False, True], [False, True]]
 
 
-def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
+def test_a_resumed_run_chooses_the_same(toy: EpisodeStore) -> None:
     """With a memory that is not full yet, and with one that is."""
     predictor, rng = small_network(toy, view=GRAY_84), np.random.default_rng(0)
     frames = rng.integers(256, size=(2, 14, 84, 84)).astype(np.uint8)
@@ -206,7 +206,7 @@ def test_a_run_that_goes_on_later_chooses_the_same(toy: EpisodeStore) -> None:
             assert second.choose(each, np.zeros(2, np.int64), 0.5).tolist() == wanted
 
 
-def test_what_was_only_seen_is_not_lost_when_it_goes_on_later(toy: EpisodeStore) -> None:
+def test_what_was_only_seen_is_not_lost_on_resume(toy: EpisodeStore) -> None:
     predictor, rng = small_network(toy, view=GRAY_84), np.random.default_rng(0)
     frames = rng.integers(256, size=(9, 1, 84, 84, 1)).astype(np.uint8)
     first, second = (InformedExploration.from_predictor(predictor, KernelConfig(memory=4), seed=1) for _ in range(2))
@@ -263,7 +263,7 @@ STAY, ON, BACK = range(3)
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("way", "found"), [([ON] * 4, 4), ([BACK] * 5 + [ON] * 9, 14), ([STAY] * 6, None)])
-def test_decisions_to_the_first_reward_by_hand(way: list[int], found: int | None, seed: int) -> None:
+def test_steps_to_the_first_reward_by_hand(way: list[int], found: int | None, seed: int) -> None:
     """Nine is four cells away; coming to 0 costs one, which is no reward; waiting at the start does not count."""
 
     class Scripted(RandomStrategy):
@@ -277,7 +277,7 @@ def test_decisions_to_the_first_reward_by_hand(way: list[int], found: int | None
     assert (run.first_reward, run.steps) == (found, len(way))
 
 
-def test_exploration_is_the_same_twice_and_goes_on_after_an_end() -> None:
+def test_exploration_is_the_same_twice_and_continues_after_an_end() -> None:
     limits = Limits(max_steps=30, map_steps=90, noops=5)
     found = []
     for _ in range(2):

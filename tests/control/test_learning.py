@@ -62,7 +62,7 @@ WAYS: dict[str, tuple[Predictor | None, dict[str, Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
-def test_an_agent_learns_with_it_and_goes_on_exactly(
+def test_an_agent_learns_with_it_and_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     guide, options = WAYS[name]

@@ -38,7 +38,7 @@ ACTING = (
         "agents/dqn.py",
         "coin = epsilon / (MEAN_REPEATS - epsilon * (MEAN_REPEATS - 1))",
         "coin = epsilon / MEAN_REPEATS",
-        "agents/test_exploration.py::test_epsilon_is_the_share_of_exploring_decisions",
+        "agents/test_exploration.py::test_epsilon_is_the_share_of_exploring_steps",
     ),
     Mutant(
         "the standard error divides by n and not by n − 1",
@@ -71,8 +71,8 @@ ACTING = (
     Mutant(
         "a pixel that differs by exactly the threshold counts",
         "control/kernel.py",
-        "- np.minimum(one, y) > near",
-        "- np.minimum(one, y) >= near",
+        "- np.minimum(frame, y) > near",
+        "- np.minimum(frame, y) >= near",
         "control/test_memory.py::test_the_kernel_by_hand",
     ),
     Mutant(
@@ -94,7 +94,7 @@ ACTING = (
         "control/explore.py",
         "if step.reward > 0 and",
         "if step.reward != 0 and",
-        "control/test_exploration.py::test_decisions_to_the_first_reward_by_hand",
+        "control/test_exploration.py::test_steps_to_the_first_reward_by_hand",
     ),
     Mutant(
         "an imagined episode is cut off a step late",
@@ -136,7 +136,7 @@ ACTING = (
         "control/informed.py",
         "return total(visits.reshape(actions, steps))",
         "return visits.reshape(actions, steps)[:, -1]",
-        "control/test_exploration.py::test_a_future_of_several_decisions_counts_with_all_of_them",
+        "control/test_exploration.py::test_a_future_of_several_steps_counts_with_all_of_them",
     ),
     Mutant(
         "an imagined episode ends at p > 0.62",
@@ -157,7 +157,7 @@ ACTING = (
         "control/informed.py",
         "(observations[:, :-1] != self._last).any((1, 2, 3))",
         "(observations[:, :-1] != self._last).all((1, 2, 3))",
-        "control/test_exploration.py::test_observations_tell_where_a_play_begins",
+        "control/test_exploration.py::test_observations_mark_where_an_episode_begins",
     ),
     Mutant(
         "rewards before the first prediction count",

@@ -16,7 +16,7 @@ from tests.training.small import small_config
 
 def test_batches_emphasize_what_a_phase_asks_for(store: EpisodeStore) -> None:
     training = small_config()
-    phase = replace(training.phases[1], batch_size=6, rare_share=0.5, event_share=0.25)
+    phase = replace(training.phases[1], batch_size=6, priority_share=0.5, event_share=0.25)
     data = TrainingData(store, training)
     windows = data.windows(phase)
     rare, eventful = data.priorities(windows, phase)

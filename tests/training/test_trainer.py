@@ -280,7 +280,7 @@ def test_a_run_of_an_earlier_version_resumes_if_new_fields_have_their_defaults()
     now = small_config().to_dict()
     earlier: dict[str, Any] = json.loads(json.dumps(now))
     del earlier["windows"], earlier["predictor"]["pixel_scale"], earlier["optimizer"]["weight_decay"]
-    del earlier["phases"][0]["rare_share"]
+    del earlier["phases"][0]["priority_share"]
     assert differences(config_from_dict(earlier).to_dict(), now | {"windows": 32}) == []
     assert differences(config_from_dict(earlier).to_dict(), now | {"windows": 33}) == ["windows: 32 → 33"]
 

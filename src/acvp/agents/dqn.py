@@ -207,10 +207,10 @@ class AcvpDqn(DQN):
         greedy, state = self.policy.predict(observation, state, episode_start, deterministic=True)
         if deterministic:
             return greedy, state
-        one = not self.policy.is_vectorized_observation(observation)
-        batch = (observation[None], greedy[None]) if one else (observation, greedy)
+        single = not self.policy.is_vectorized_observation(observation)
+        batch = (observation[None], greedy[None]) if single else (observation, greedy)
         chosen = self.exploration.choose(*batch, self.exploration_rate)
-        return (chosen[0] if one else chosen), state
+        return (chosen[0] if single else chosen), state
 
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1

@@ -31,19 +31,19 @@ class DqnConfig:
     batch_size: int = 32
     """Transitions of an update."""
     discount: float = 0.99
-    """γ: what a reward one decision later is worth."""
+    """γ: what a reward one agent step later is worth."""
     return_steps: int = 1
-    """Decisions whose rewards are taken as they came, before the network's own estimate (n-step returns)."""
+    """Agent steps whose rewards are taken as they came, before the network's own estimate (n-step returns)."""
     replay: int = 1_000_000
     """Transitions remembered, of all games together; 7 kB each."""
     learning_starts: int = 50_000
-    """Decisions before the first update."""
+    """Agent steps before the first update."""
     games: int = 1
     """Games played at the same time."""
     steps_per_update: int = 1
-    """Decisions, of all games together, between two updates; a multiple or a part of `games`."""
+    """Agent steps, of all games together, between two updates; a multiple or a part of `games`."""
     target_every: int = 1
-    """Decisions after which the target network is renewed; 1: there is none apart from the network."""
+    """Agent steps after which the target network is updated; 1: there is none apart from the network."""
     epsilon_first: float = 1.0
     """Share of exploring actions at the start."""
     epsilon_last: float = 0.1
@@ -53,16 +53,16 @@ class DqnConfig:
     exploration: ExplorationName = "random"
     """What an exploring action is: a new random one each time, one that is kept for a while, or an informed one."""
     episodic_life: bool = False
-    """Expect nothing after a lost life, although the play goes on."""
+    """A lost life ends the return, although the episode continues."""
     steps: int | None = 10_000_000
-    """Decisions of the run; None: by the clock."""
+    """Agent steps of the run; None: by the clock."""
     minutes: float | None = None
-    """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: by decisions."""
+    """Wall-clock minutes of playing, learning and saving; the learning curve comes on top. None: by agent steps."""
     evaluations: int = 100
     """Points of the learning curve after the first, evenly over the run; the best of them is the finished agent: the
     highest mean less its standard error, of equals the latest."""
     evaluate_episodes: int = 10
-    """Plays of each point."""
+    """Episodes of each point."""
     evaluate_epsilon: float = 0.05
     """Share of random actions in them."""
 
@@ -80,7 +80,7 @@ class DqnConfig:
 
     @property
     def rounds_between_updates(self) -> int:
-        """Decisions of every game before an update."""
+        """Agent steps of every game before an update."""
         return max(1, self.steps_per_update // self.games)
 
     @property
@@ -88,9 +88,9 @@ class DqnConfig:
         """Updates after that."""
         return max(1, self.games // self.steps_per_update)
 
-    def progress(self, decisions: int, seconds: float) -> float:
+    def progress(self, steps: int, seconds: float) -> float:
         """Return how much of the run is done, from 0 to 1."""
-        parts = [decisions / self.steps] if self.steps else []
+        parts = [steps / self.steps] if self.steps else []
         parts += [seconds / 60 / self.minutes] if self.minutes else []
         return min(1.0, max(parts))
 
@@ -105,7 +105,7 @@ def paper() -> DqnConfig:
 
 
 def cpu() -> DqnConfig:
-    """Return 45 minutes on one core: Adam, 5-step returns, a target network, an update every 4 decisions."""
+    """Return 45 minutes on one core: Adam, 5-step returns, a target network, an update every 4 agent steps."""
     return DqnConfig(
         name="cpu", optimizer="adam", lr=2.5e-4, return_steps=5, replay=200_000, learning_starts=4_000, games=8,
         steps_per_update=4, target_every=2_000, epsilon_last=0.05, epsilon_share=0.2, exploration="sticky-random",

@@ -90,7 +90,7 @@ class FrameReplay(ReplayBuffer):
         )  # the system allocates memory as it is filled
         self.actions = np.zeros((self.buffer_size, n_envs), np.uint8 if self.action_space.n <= 256 else np.int64)  # type: ignore[attr-defined]
         self.rewards = np.zeros((self.buffer_size, n_envs), np.float32)
-        self.ends = np.zeros((self.buffer_size, n_envs), np.uint8)
+        self.status = np.zeros((self.buffer_size, n_envs), np.uint8)
         self.begins = np.zeros((self.buffer_size, n_envs), np.bool_)
         self.added = self.draws = 0
         """Transitions added per game, and batches sampled, so far."""
@@ -110,16 +110,16 @@ class FrameReplay(ReplayBuffer):
             self.frames[here, ended] = obs[ended, -1]
         self.frames[after] = next_obs[:, -1]
         self.actions[here], self.rewards[here] = action.reshape(self.n_envs), reward
-        self.ends[here] = [self._end(over, info) for over, info in zip(done, infos, strict=True)]
+        self.status[here] = [self._status(over, info) for over, info in zip(done, infos, strict=True)]
         self.begins[after] = done
         self.added += 1
 
     def cut(self) -> None:
-        """Note that the episodes under way do not go on: the next observations are first ones."""
+        """Note that the episodes under way do not continue: the next observations are first ones."""
         if self.added:
             last = (self.added - 1) % self.buffer_size
-            going_on = ~self._over(self.added - 1)
-            self.ends[last, going_on] = TRUNCATED
+            continuing = ~self._over(self.added - 1)
+            self.status[last, continuing] = TRUNCATED
             self.begins[self.added % self.buffer_size] = True
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
@@ -127,7 +127,7 @@ class FrameReplay(ReplayBuffer):
         drawn = self.draw(*self.choose(batch_size))
         tensors = (drawn.observations, drawn.actions[:, None], drawn.later)
         numbers = (drawn.ended.astype(np.float32)[:, None], drawn.rewards[:, None], drawn.discounts[:, None])
-        return ReplayBufferSamples(*(self.to_torch(each, copy=False) for each in (*tensors, *numbers)))
+        return ReplayBufferSamples(*(self.to_torch(array, copy=False) for array in (*tensors, *numbers)))
 
     def choose(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return numbers (count,) of transitions, counted from the first ever added, and of their games."""
@@ -137,7 +137,7 @@ class FrameReplay(ReplayBuffer):
         for _ in range(MOST_TRIES):
             time = rng.integers(self.added - self.size(), self.added, count)
             game = rng.integers(self.n_envs, size=count)
-            kept = self.ends[time % self.buffer_size, game] != TRUNCATED
+            kept = self.status[time % self.buffer_size, game] != TRUNCATED
             times, games = np.append(times, time[kept]), np.append(games, game[kept])
             if len(times) >= count:
                 return times[:count], games[:count]
@@ -150,10 +150,10 @@ class FrameReplay(ReplayBuffer):
         length = np.zeros(len(times), np.int64)
         for step in range(self.steps):
             slots = (times + step) % self.buffer_size
-            going = going & (times + step < self.added) & (self.ends[slots, games] != TRUNCATED)
+            going = going & (times + step < self.added) & (self.status[slots, games] != TRUNCATED)
             rewards += np.where(going, self.discount**step * self.rewards[slots, games], 0).astype(np.float32)
             length += going
-            stops = going & self._stops(self.ends[slots, games])
+            stops = going & self._stops(self.status[slots, games])
             ended |= stops
             going &= ~stops
         return Samples(
@@ -177,19 +177,19 @@ class FrameReplay(ReplayBuffer):
 
     def _over(self, time: int) -> NDArray[np.bool_]:
         """Return in which games (E,) an episode ended with the transition at a time."""
-        return np.isin(self.ends[time % self.buffer_size], (TERMINATED, TRUNCATED))
+        return np.isin(self.status[time % self.buffer_size], (TERMINATED, TRUNCATED))
 
-    def _stops(self, ends: Array) -> NDArray[np.bool_]:
+    def _stops(self, status: Array) -> NDArray[np.bool_]:
         """Return after which of the transitions no reward can follow."""
-        return np.isin(ends, (TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,))
+        return np.isin(status, (TERMINATED, LIFE_LOST) if self.episodic_life else (TERMINATED,))
 
-    def _end(self, over: bool, info: dict[str, Any]) -> int:
+    def _status(self, over: bool, info: dict[str, Any]) -> int:
         if over:
             return TRUNCATED if info.get("TimeLimit.truncated", False) else TERMINATED
         return LIFE_LOST if info.get("life_lost", False) else CONTINUES
 
 
-SMALL = ("actions", "rewards", "ends", "begins")
+SMALL = ("actions", "rewards", "status", "begins")
 """Arrays of a number per transition, stored as they are."""
 
 

@@ -44,7 +44,7 @@ def compare_agents(config: AgentCompareConfig, stage: Stage) -> dict[str, Any]:
     body = {
         "what": "score while agents learned: mean over seeds, each a mean over episodes; ± standard error over seeds",
         "game": runs[0]["settings"]["env_id"],
-        "strategies": {name: {"runs": each, "curve": curve(name, each)} for name, each in sorted(groups.items())},
+        "strategies": {name: {"runs": group, "curve": curve(name, group)} for name, group in sorted(groups.items())},
     }
     make_folder(config.out)
     with exclusive_writer(config.out):
@@ -62,10 +62,10 @@ def references_of(
 ) -> dict[str, Any]:
     """Return the best constant action and random play in the episodes of all runs' last points, or why not."""
     try:
-        found = [_references(path, run, cache, stage) for path, run in zip(config.runs, runs, strict=True)]
+        references = [_references(path, run, cache, stage) for path, run in zip(config.runs, runs, strict=True)]
     except UserError as error:
         return {"note": f"no references: {error}"}
-    return {"references": pool_references(found)}
+    return {"references": pool_references(references)}
 
 
 def _references(path: Path, run: Mapping[str, Any], cache: ResultCache, stage: Stage) -> References:
@@ -75,20 +75,20 @@ def _references(path: Path, run: Mapping[str, Any], cache: ResultCache, stage: S
     options: dict[str, Any] = {"episodes": len(last["scores"]), "epsilon": last["epsilon"], "seed": seed}
     if (known := read_references(path, options)) is not None:
         return known
-    of_its_own = None if settings.get("imagined") else settings.get("max_steps")
-    with make_game(settings["env_id"], max_steps=of_its_own) as game:
+    own_limit = None if settings.get("imagined") else settings.get("max_steps")
+    with make_game(settings["env_id"], max_steps=own_limit) as game:
         limit = min(EVALUATION_STEPS, game.limit or EVALUATION_STEPS)
     with make_game(settings["env_id"], max_steps=limit) as game:
         identity, label = {"game": game.env_id, "settings": game.settings} | options, f"references of {run['run']}"
         return cache.part(identity, lambda: play_references([game], **options, progress=stage(label)))
 
 
-def refuse_others(one: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
+def refuse_others(first: Mapping[str, Any], other: Mapping[str, Any], but: tuple[str, ...] = ()) -> None:
     """Refuse two runs that differ in settings other than `but`."""
-    found = differences(one["settings"], other["settings"])
-    if found := [each for each in found if not each.startswith(but)]:
+    named = differences(first["settings"], other["settings"])
+    if named := [difference for difference in named if not difference.startswith(but)]:
         raise UserError(
-            f"{one['run']} and {other['run']} differ in more than strategy and seed ({'; '.join(found)}): compare "
+            f"{first['run']} and {other['run']} differ in more than strategy and seed ({'; '.join(named)}): compare "
             "runs of one game and length, and for one strategy runs of the same settings"
         )
 
@@ -131,7 +131,7 @@ def strategy_of(settings: Mapping[str, Any]) -> str:
 def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return mean and standard error over runs, point by point."""
     steps = [[point["step"] for point in run["points"]] for run in runs]
-    if any(each != steps[0] for each in steps):
+    if any(points != steps[0] for points in steps):
         names = ", ".join(run["run"] for run in runs)
         raise UserError(
             f"{strategy}: the points of {names} have different agent steps; compare finished runs that were given the "
@@ -141,18 +141,17 @@ def curve(strategy: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
     if twice:
         raise UserError(f"{strategy}: seed {', '.join(map(str, twice))} comes twice; each run needs its own")
-    found = []
-    for i, step in enumerate(steps[0]):
-        found.append({"step": step} | mean_and_error([run["points"][i]["mean"] for run in runs]))
-    return found
+    return [
+        {"step": step} | mean_and_error([run["points"][i]["mean"] for run in runs]) for i, step in enumerate(steps[0])
+    ]
 
 
 def comparison_lines(body: Mapping[str, Any]) -> list[str]:
     """Return the last score of each strategy and the references, a line each."""
     lines = []
-    for name, found in body["strategies"].items():
-        last = found["curve"][-1]
-        seeds = ", ".join(str(run["seed"]) for run in found["runs"])
+    for name, strategy in body["strategies"].items():
+        last = strategy["curve"][-1]
+        seeds = ", ".join(str(run["seed"]) for run in strategy["runs"])
         score = format_mean(last["mean"], last["standard_error"])
         lines.append(f"{name}: {score} after {last['step']:,} agent steps (seed {seeds})")
     if "references" in body:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from acvp.agents.agent import Pixels, Rows
 from acvp.agents.evaluate import FIRST_REWARD
 from acvp.agents.play import standard_errors
+from acvp.compat import EXPLORATION_STREAM
 from acvp.console import Stage, TextTable, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
@@ -115,7 +116,7 @@ class EnvLoop:
         return step
 
     def _begin(self) -> None:
-        self._show(self.game.reset(derived_seed("expedition", self.seed, self._episodes)), begins=True)
+        self._show(self.game.reset(derived_seed(EXPLORATION_STREAM, self.seed, self._episodes)), begins=True)
         self._episodes += 1
 
     def _show(self, frame: Pixels, *, begins: bool) -> None:

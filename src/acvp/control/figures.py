@@ -77,14 +77,14 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     """Return learning curves: a line for each strategy, a thin one for each seed."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
-    for i, (name, found) in enumerate(body["strategies"].items()):
+    for i, (name, strategy) in enumerate(body["strategies"].items()):
         color = SOURCE_COLORS.get(name, RUN_COLORS[i % len(RUN_COLORS)])
-        for run in found["runs"]:
+        for run in strategy["runs"]:
             steps, scores = ([point[key] for point in run["points"]] for key in ("step", "mean"))
             axes.plot(steps, scores, color=color, linewidth=0.7, alpha=0.5)
-        mean, error = _means(found["curve"])
-        steps = [point["step"] for point in found["curve"]]
-        label = f"{name}, {len(found['runs'])} seed{'s' * (len(found['runs']) > 1)}"
+        mean, error = _means(strategy["curve"])
+        steps = [point["step"] for point in strategy["curve"]]
+        label = f"{name}, {len(strategy['runs'])} seed{'s' * (len(strategy['runs']) > 1)}"
         axes.errorbar(steps, mean, error, color=color, label=label, linewidth=1.8, marker="o", markersize=3.5)
     references = body.get("references", {})
     _draw_references(axes, references, colors)
@@ -105,9 +105,9 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     return figure
 
 
-def source_label(source: str, found: Mapping[str, Any]) -> str:
+def source_label(source: str, result: Mapping[str, Any]) -> str:
     """Return the label of an exploration strategy; of the constant one with its action."""
-    return constant_label(found) if source == "constant" else source
+    return constant_label(result) if source == "constant" else source
 
 
 def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
@@ -115,17 +115,17 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
     figure = Figure(figsize=(SIZE[0], 1.6 + 0.5 * len(body["sources"])), facecolor=colors["paper"])
     axes = figure.add_subplot()
     most = body["max_steps"]
-    for row, (source, found) in enumerate(body["sources"].items()):
-        values = [most if value is None else value for value in found["first_reward"]]
-        never = [value is None for value in found["first_reward"]]
+    for row, (source, result) in enumerate(body["sources"].items()):
+        values = [most if value is None else value for value in result["first_reward"]]
+        never = [value is None for value in result["first_reward"]]
         height = row + np.linspace(-0.22, 0.22, len(values)) if len(values) > 1 else np.array([row])
-        face = ["none" if each else SOURCE_COLORS[source] for each in never]
+        face = ["none" if unrewarded else SOURCE_COLORS[source] for unrewarded in never]
         axes.scatter(values, height, s=16, facecolors=face, edgecolors=SOURCE_COLORS[source], linewidths=0.9)
-        axes.vlines(found["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
-        median = f"{'≥ ' if found['median'] >= most else ''}{found['median']:,.0f}"
-        axes.text(found["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
+        axes.vlines(result["median"], row - 0.36, row + 0.36, colors["ink"], linewidth=1.6)
+        median = f"{'≥ ' if result['median'] >= most else ''}{result['median']:,.0f}"
+        axes.text(result["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
     axes.set_title("Agent steps to the first reward", color=colors["ink"], fontsize=11, loc="left")
-    axes.set_yticks(range(len(body["sources"])), [source_label(*each) for each in body["sources"].items()])
+    axes.set_yticks(range(len(body["sources"])), [source_label(*item) for item in body["sources"].items()])
     axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
     low, _ = axes.get_xlim()
@@ -145,14 +145,14 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
 
 def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: dict[str, str] = LIGHT) -> Figure:
     """Return a map of visits for each source over a gray frame (H, W) of the game."""
-    found = {name: each for name, each in body["sources"].items() if "visits" in each}
-    figure = Figure(figsize=(max(SIZE[0], MAP_WIDTH * len(found)), MAP_HEIGHT), facecolor=colors["paper"])
-    most = max(int(np.max(each["visits"])) for each in found.values())
-    for i, (source, each) in enumerate(found.items(), 1):
-        axes = figure.add_subplot(1, len(found), i)
-        _heat(axes, np.array(each["visits"]), background, body["cell"], most)
+    mapped = {source: result for source, result in body["sources"].items() if "visits" in result}
+    figure = Figure(figsize=(max(SIZE[0], MAP_WIDTH * len(mapped)), MAP_HEIGHT), facecolor=colors["paper"])
+    most = max(int(np.max(result["visits"])) for result in mapped.values())
+    for i, (source, result) in enumerate(mapped.items(), 1):
+        axes = figure.add_subplot(1, len(mapped), i)
+        _heat(axes, np.array(result["visits"]), background, body["cell"], most)
         axes.set_title(
-            f"{source_label(source, each)}\n{np.mean(each['cells']):.0f} cells", color=colors["ink"], fontsize=10
+            f"{source_label(source, result)}\n{np.mean(result['cells']):.0f} cells", color=colors["ink"], fontsize=10
         )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_steps']:,} agent steps, "
@@ -183,14 +183,14 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     """Return the distinct cells that the controlled object has visited, against agent steps."""
     figure = Figure(figsize=SIZE, facecolor=colors["paper"])
     axes = figure.add_subplot()
-    for source, found in body["sources"].items():
-        if "coverage" not in found:
+    for source, result in body["sources"].items():
+        if "coverage" not in result:
             continue
-        curve = found["coverage"]
+        curve = result["coverage"]
         at, mean = np.array(curve["steps"]), np.array(curve["mean"], np.float64)
         line = SOURCE_LINES.get(source, "-")
         axes.plot(
-            at, mean, color=SOURCE_COLORS[source], label=source_label(source, found), linewidth=1.6, linestyle=line
+            at, mean, color=SOURCE_COLORS[source], label=source_label(source, result), linewidth=1.6, linestyle=line
         )
         if curve["standard_error"] is not None:
             error = np.array(curve["standard_error"], np.float64)

@@ -55,7 +55,9 @@ def similarity(x: Pixels, y: Pixels, config: KernelConfig) -> Floats:
     """
     near = isqrt(config.delta)  # the largest |x−y| whose square does not exceed δ
     count = np.uint16 if x.shape[1] < 2**16 else np.int64
-    different = np.stack([(np.maximum(one, y) - np.minimum(one, y) > near).sum(1, dtype=count) for one in x])  # (A, d)
+    different = np.stack(
+        [(np.maximum(frame, y) - np.minimum(frame, y) > near).sum(1, dtype=count) for frame in x]
+    )  # (A, d)
     similar: Floats = np.exp(different / -config.sigma)  # equation 7, right
     return similar
 

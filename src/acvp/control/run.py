@@ -161,7 +161,7 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
     """Let the agent play by the predictions of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
     agent = load_agent(config.agent)
-    subjects = [as_model(path, load(path), config.device) for path in config.predictors]
+    models = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
             stack.enter_context(
@@ -169,12 +169,12 @@ def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage
             )
             for _ in range(config.episodes)
         ]
-        _check(config, agent, subjects, games[0])
+        _check(config, agent, models, games[0])
         make_folder(out)
         stack.enter_context(exclusive_writer(out))
         cache = ResultCache(out / PARTS_NAME)
         measurements = Measurements(config, agent, games, cache, stage)
-        body = _measure(config, agent, subjects, measurements)
+        body = _measure(config, agent, models, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
         earlier = cache.earlier_seconds
         write_results(out / CONTROL_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
@@ -188,11 +188,11 @@ def control_out(config: ControlConfig) -> Path:
     return default_out(config.predictors) if config.predictors[0].is_dir() else SEVERAL
 
 
-def _check(config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], game: Game) -> None:
+def _check(config: ControlConfig, agent: PlayingAgent, models: Sequence[LoadedModel], game: Game) -> None:
     check_actions(agent.about, game.action_meanings, game.env_id)
-    for subject in subjects:
-        require_fit(subject.name, subject.predictor, game)
-    names = [subject.name for subject in subjects]
+    for model in models:
+        require_fit(model.name, model.predictor, game)
+    names = [model.name for model in models]
     if len(set(names)) < len(names):
         raise UserError(f"--runs: two are called {max(names, key=names.count)}; give each another folder name")
 
@@ -237,7 +237,7 @@ class Measurements:
 
 
 def _measure(
-    config: ControlConfig, agent: PlayingAgent, subjects: Sequence[LoadedModel], measurements: Measurements
+    config: ControlConfig, agent: PlayingAgent, models: Sequence[LoadedModel], measurements: Measurements
 ) -> dict[str, Any]:
     game = measurements.games[0]
     emulator = Point(
@@ -253,7 +253,7 @@ def _measure(
     )  # fmt: skip
     references = {point.label: measurements.of(point) for point in (emulator, random)}
     references["constant"] = _constant(config, measurements)
-    runs = {subject.name: _curve(config, agent, subject, measurements) for subject in subjects}
+    runs = {model.name: _curve(config, agent, model, measurements) for model in models}
     return {
         "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (horizon)",
         "game": game.env_id,
@@ -282,18 +282,18 @@ def _constant(config: ControlConfig, measurements: Measurements) -> dict[str, An
 
 
 def _curve(
-    config: ControlConfig, agent: PlayingAgent, subject: LoadedModel, measurements: Measurements
+    config: ControlConfig, agent: PlayingAgent, model: LoadedModel, measurements: Measurements
 ) -> list[dict[str, Any]]:
     """Return the scores of a run for each horizon."""
-    weights = fingerprint(subject.predictor)
+    weights = fingerprint(model.predictor)
     curve = []
     for horizon in measurements.horizons(weights):
 
         def source(horizon: int = horizon) -> ObservationSource:
-            return PredictedObservations(subject.predictor, horizon)
+            return PredictedObservations(model.predictor, horizon)
 
         point = Point(
-            label=f"{subject.name}, n = {horizon}", player=agent, epsilon=config.epsilon, make_source=source,
+            label=f"{model.name}, n = {horizon}", player=agent, epsilon=config.epsilon, make_source=source,
             identity={"observations": weights, "horizon": horizon},
         )  # fmt: skip
         curve.append({"horizon": horizon} | measurements.of(point))

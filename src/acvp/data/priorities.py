@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.compat import PRIORITY_STREAM
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.seeding import generator
@@ -116,6 +117,6 @@ def _changes_of(windows: Windows, position: int) -> Changes:
 def _kinds(pairs: NDArray[np.uint8]) -> NDArray[np.int32]:
     """Return a hash (n,) of each row of pixels."""
     words = np.pad(pairs, ((0, 0), (0, -pairs.shape[1] % 8))).view(np.uint64)
-    factors = generator("rarity").integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
+    factors = generator(PRIORITY_STREAM).integers(0, 2**63, words.shape[1], np.uint64) * np.uint64(2) + np.uint64(1)
     mixed: NDArray[np.uint64] = (words * factors).sum(1, dtype=np.uint64)
     return (mixed >> np.uint64(64 - KIND_BITS)).astype(np.int32)

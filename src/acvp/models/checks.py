@@ -51,12 +51,12 @@ def require_frame(frame: FrameShape) -> None:
 def check_frames(frames: Tensor, frame_shape: FrameShape, least: int) -> None:
     """Refuse anything but normalized float frames (B, T, C, H, W) with T of at least ``least``."""
     height, width, channels = frame_shape
-    wanted = f"(B, T, {channels}, {height}, {width})"
+    expected = f"(B, T, {channels}, {height}, {width})"
     if not isinstance(frames, Tensor) or not frames.is_floating_point():
         kind = frames.dtype if isinstance(frames, Tensor) else type(frames).__name__
-        raise InputTypeError(f"frames are {kind}, expected float {wanted}; convert with normalizer.to_float first")
+        raise InputTypeError(f"frames are {kind}, expected float {expected}; convert with normalizer.to_float first")
     if frames.ndim != 5 or tuple(frames.shape[2:]) != (channels, height, width):
-        raise FrameError(f"frames have shape {tuple(frames.shape)}, expected {wanted}, oldest first")
+        raise FrameError(f"frames have shape {tuple(frames.shape)}, expected {expected}, oldest first")
     if frames.shape[0] == 0:
         raise FrameError(f"frames have shape {tuple(frames.shape)}: the batch is empty")
     if frames.shape[1] < least:

@@ -125,12 +125,12 @@ def find_class(name: str) -> type[Any]:
         return predictor_class(name)
     if module not in sys.modules:
         raise ConfigError(f"{name}: the module {module} is not imported; pass --import {module}")
-    found = getattr(sys.modules[module], attribute, None)
-    if not isinstance(found, type) or found not in _CLASSES.values():
+    named = getattr(sys.modules[module], attribute, None)
+    if not isinstance(named, type) or named not in _CLASSES.values():
         raise ConfigError(
             f'{name}: {module} has no predictor of this name; it is written class {attribute}(Predictor, kind="mine")'
         )
-    return found
+    return named
 
 
 def _installed() -> dict[str, EntryPoint]:

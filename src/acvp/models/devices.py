@@ -46,7 +46,7 @@ def pick_device(name: str = "auto") -> torch.device:
 def keep_freed_memory() -> bool:
     """Let malloc keep what is freed for the rest of the process, and return whether it can (glibc only).
 
-    Otherwise each large tensor is mapped anew and its pages are filled one fault at a time: 45 ms in place of 9 ms for
+    Otherwise each large tensor is mapped again and its pages are filled one fault at a time: 45 ms in place of 9 ms for
     one gradient of the reshape layer. Call it once at the start of a process that trains, looks ahead or measures.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
@@ -77,7 +77,7 @@ def compile_networks(predictor: Predictor, backend: str = "inductor") -> None:
 
 @cache
 def cpu_has_bfloat16() -> bool:
-    """Return whether bfloat16 runs on this CPU, tried in a process of its own.
+    """Return whether bfloat16 runs on this CPU, tried in a separate process.
 
     Some virtual machines announce AMX and then kill the process that uses it, so asking for the flag is not enough.
     """

@@ -179,7 +179,7 @@ convolution leaves most vector lanes empty when it writes 3 channels; the sub-pi
 def sub_pixel_deconvolution(x: Tensor, weight: Tensor, bias: Tensor, stride: int, pad: Pair) -> Tensor:
     """Return conv_transpose2d(x, weight, bias, stride, pad), computed as a stride-1 convolution and a pixel shuffle.
 
-    Output row s·q + r sums x[q - v] · weight[s·v + r] over v: each residue r is a convolution of its own.
+    Output row s·q + r sums x[q - v] · weight[s·v + r] over v: each residue r is a separate convolution.
     """
     inputs, outputs, kernel, _ = weight.shape
     taps = -(-kernel // stride)  # per residue, rounded up
@@ -216,10 +216,10 @@ class _Deconvolution(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        stride, pad, wanted = [ctx.stride] * 2, list(ctx.pad), [*ctx.needs_input_grad[:2], False]
+        stride, pad, needed = [ctx.stride] * 2, list(ctx.pad), [*ctx.needs_input_grad[:2], False]
         by_bias = gradient.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None
         by_x, by_weight, _ = torch.ops.aten.convolution_backward(
-            gradient.to(x.dtype), x, weight.to(x.dtype), None, stride, pad, [1, 1], True, [0, 0], 1, wanted
+            gradient.to(x.dtype), x, weight.to(x.dtype), None, stride, pad, [1, 1], True, [0, 0], 1, needed
         )
         return by_x, by_weight, by_bias, None, None
 

@@ -81,11 +81,11 @@ def _rollout(
 
 def _check(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> None:
     height, width, channels = predictor.config.frame
-    wanted = f"(T, {height}, {width}, {channels}) or (B, T, {height}, {width}, {channels})"
+    expected = f"(T, {height}, {width}, {channels}) or (B, T, {height}, {width}, {channels})"
     if frames.dtype != np.uint8:
-        raise InputTypeError(f"frames are {frames.dtype}, expected uint8 {wanted} with pixels 0..255")
+        raise InputTypeError(f"frames are {frames.dtype}, expected uint8 {expected} with pixels 0..255")
     if frames.ndim not in (4, 5) or frames.shape[-3:] != (height, width, channels):
-        raise FrameError(f"frames have shape {frames.shape}, expected {wanted}, oldest first")
+        raise FrameError(f"frames have shape {frames.shape}, expected {expected}, oldest first")
     if frames.shape[-4] < predictor.context:
         raise FrameError(
             f"frames have shape {frames.shape}: {frames.shape[-4]} real frames, the predictor needs {predictor.context}"

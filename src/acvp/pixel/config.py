@@ -153,7 +153,7 @@ CPU: Mapping[str, Any] = {
     "phases": (
         {
             "predict": 4, "batch_size": 2, "teacher_forcing": True, "lr": 2e-3, "minutes": 30.0, "warmup": 50,
-            "rare_share": 0.5, "event_share": 0.15, "reward_weight": 10.0, "anneal": True,
+            "priority_share": 0.5, "event_share": 0.15, "reward_weight": 10.0, "anneal": True,
         },
     ),
     "evaluate_every": 1000,

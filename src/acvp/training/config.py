@@ -162,7 +162,7 @@ class Phase:
     event_share: float = 0.0
     """Fraction of the windows sampled from those with a reward or a termination in the predicted steps; positive
     rewards, negative rewards and terminations are sampled equally often."""
-    rare_share: float = 0.0
+    priority_share: float = 0.0
     """Fraction of the windows sampled by how rare the changes in their predicted steps are in the dataset."""
     reward_weight: float = 1.0
     """Weight of the losses of the reward and termination heads, relative to the loss of the frames."""
@@ -173,14 +173,14 @@ class Phase:
         for name in ("predict", "context", "batch_size", "lr", "decay", "reward_weight"):
             if getattr(self, name) <= 0:
                 raise UserError(f"phase: {name} is {getattr(self, name)}; it must be above 0")
-        ends = (self.steps, self.minutes, self.patience)
-        if all(end is None for end in ends) or any(end is not None and end <= 0 for end in ends):
-            raise UserError(f"phase: steps, minutes, patience are {ends}; at least one, above 0, must end the phase")
+        limits = (self.steps, self.minutes, self.patience)
+        if all(limit is None for limit in limits) or any(limit is not None and limit <= 0 for limit in limits):
+            raise UserError(f"phase: steps, minutes, patience are {limits}; at least one, above 0, must end the phase")
         if self.anneal and self.steps is None and self.minutes is None:
             raise UserError("phase: anneal needs steps or minutes to know where the phase ends")
-        shares = (self.event_share, self.rare_share)
+        shares = (self.event_share, self.priority_share)
         if min(shares) < 0 or sum(shares) > 1:
-            raise UserError(f"phase: event_share, rare_share are {shares}; each 0 or more, and together at most 1")
+            raise UserError(f"phase: event_share, priority_share are {shares}; each 0 or more, and together at most 1")
         if self.warmup < 0:
             raise UserError(f"phase: warmup is {self.warmup}; it must be 0 or more")
 
@@ -274,10 +274,10 @@ def prolonged(before: tuple[Phase, ...], asked: tuple[Phase, ...]) -> tuple[Phas
     kinds = [replace(phase, steps=1, minutes=None) for phase in (*before, *asked)]
     if rest or kinds != kinds[-len(asked) :] * (rounds + 1):
         return None
-    had, wanted = total_minutes(before), total_minutes(asked)
-    if isclose(had, wanted, rel_tol=1e-6):
+    had, total = total_minutes(before), total_minutes(asked)
+    if isclose(had, total, rel_tol=1e-6):
         return before
-    if wanted < had:
+    if total < had:
         return None
-    more = (wanted - had) / wanted
+    more = (total - had) / total
     return before + tuple(replace(phase, minutes=(phase.minutes or 0.0) * more) for phase in asked)

@@ -84,10 +84,10 @@ class TrainingData:
     def priorities(self, windows: Windows, phase: Phase) -> tuple[Priority, ...]:
         """Return which of a phase's windows are drawn more often than others."""
         priorities: tuple[Priority, ...] = ()
-        if phase.rare_share:
+        if phase.priority_share:
             self.compute_priorities()
             assert self._priorities is not None
-            priorities += windows.priority(phase.rare_share, window_priorities(windows, self._priorities))
+            priorities += windows.priority(phase.priority_share, window_priorities(windows, self._priorities))
         if phase.event_share:
             priorities += windows.priority(phase.event_share, windows.event_weights())
         return priorities

@@ -161,7 +161,7 @@ def _prepare(trainer: Trainer) -> None:
     data, state = trainer.data, trainer.state
     if not state.step:
         trainer.predictor.calibrate(data.as_split(), trainer.display.print, trainer.check_stop)
-    if any(phase.rare_share for phase in trainer.config.phases[state.phase :]):
+    if any(phase.priority_share for phase in trainer.config.phases[state.phase :]):
         trainer.display.print(f"computing sampling priorities of {data.train.frames:,} frames")
         data.compute_priorities(trainer.check_stop)
 
