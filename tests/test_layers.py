@@ -18,6 +18,7 @@ LAYERS = [
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
+    {"reproduce"},
     {"cli", "api"},
     {"__init__"},
     {"__main__"},

@@ -150,14 +150,19 @@ def print_skipped(body: dict[str, Any]) -> None:
 def print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> None:
     """Print tables, a note on them where there is one, and the folder of the files."""
     for content in tables:
-        heads = [Column(head, overflow="fold") for head in content.heads]
-        table = Table(*heads, title=content.title, title_justify="left", title_style="bold", box=SIMPLE)
-        for row in content.rows:
-            table.add_row(*row)
-        out.print(table)
+        print_table(content)
     if "note" in body:
         out.print(f"note: {body['note']}")
     out.print(f"written to {folder}")
+
+
+def print_table(content: TextTable) -> None:
+    """Print a table."""
+    heads = [Column(head, overflow="fold") for head in content.heads]
+    table = Table(*heads, title=content.title, title_justify="left", title_style="bold", box=SIMPLE)
+    for row in content.rows:
+        table.add_row(*row)
+    out.print(table)
 
 
 Device = Annotated[str, arg(metavar="DEVICE")]

@@ -153,7 +153,8 @@ def _importing(frame: FrameType | None) -> bool:
 
 EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_BUG, EXIT_CLOSED_PIPE = 0, 1, 2, 70, 141
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 problems found (data verify); 2 something you can fix, named in one line on stderr; "
+    "Exit codes: 0 done; 1 problems found (data verify, reproduce); "
+    "2 something you can fix, named in one line on stderr; "
     "130 and 143 stopped by SIGINT (ctrl-C) and SIGTERM; 141 the reader of the output has gone; "
     "70 a bug in acvp, with the file that holds the traceback (ACVP_DEBUG=1 prints it)."
 )

@@ -46,6 +46,8 @@ SUMMARIES = {
     "play": "play a predictor in the browser",
     "export": "export a predictor to ONNX or to a web page",
     "report": "write an HTML report of runs",
+    "reproduce": "run the paper's experiments and judge each claim",
+    "claims": "judge the paper's claims by results",
 }
 """Verb → what it does, in the order of the help."""
 HELP = ("-h", "--help")

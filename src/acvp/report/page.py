@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from acvp.analysis.figures import analysis_tables, controlled_figure, similarity_figure
-from acvp.console import number
+from acvp.console import TextTable, number
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.figures import (
@@ -121,6 +121,8 @@ def make_page(sources: Sources, title: str | None = None) -> str:
         sections.append(_counterfactual(sources, sources.counterfactual))
     sections += [analysis_section(run.name, run.analysis, _themed) for run in sources.runs if run.analysis]
     sections += [_run(run) for run in sources.runs]
+    if sources.claims:
+        sections.append(_claims(sources.claims))
     sections.append(_provenance(sources))
     return markup.page(heading, [markup.heading(heading, 1), *_glance(sources), *sections])
 
@@ -211,6 +213,22 @@ def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
         *examples[:1],
         *([markup.folded("more states", "".join(examples[1:]))] if len(examples) > 1 else []),
     )
+
+
+def _claims(body: dict[str, Any]) -> str:
+    """Return the section of the paper's claims and their conclusions."""
+    rows = []
+    for claim in body["claims"]:
+        ours = "; ".join(
+            f"{game}: {finding['number']}" if game else finding["number"] for game, finding in claim["games"].items()
+        )
+        conclusion = claim["conclusion"] + (f"; {claim['coverage']}" if claim["coverage"] else "")
+        rows.append(
+            (str(claim["number"]), f"{claim['where']}: {claim['text']}", claim["paper"], ours or "–", conclusion)
+        )
+    counts = ", ".join(f"{count} {conclusion}" for conclusion, count in body["conclusions"].items() if count)
+    table = TextTable(f"Conclusions: {counts}", ("#", "claim", "paper", "ours", "conclusion"), tuple(rows))
+    return markup.section("claims", "The paper's claims", markup.table(table))
 
 
 def _run(run: RunSource) -> str:

@@ -22,6 +22,8 @@ class ReportConfig:
     """Run folders."""
     results: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several runs")] = None
     """Folder with evaluation.json and counterfactual.json. analysis.json is read from here or the run folders."""
+    claims: Annotated[Path | None, optional("FILE", "none")] = None
+    """claims.json of acvp reproduce or acvp claims: its table of claims and conclusions is shown too."""
     out: Annotated[Path | None, optional("FILE", "report.html in the results folder")] = None
     """HTML file to write."""
     title: Annotated[str | None, optional("TEXT", "the game and the runs")] = None
@@ -72,12 +74,14 @@ class Sources:
     runs: list[RunSource]
     evaluation: dict[str, Any] | None
     counterfactual: dict[str, Any] | None
+    claims: dict[str, Any] | None = None
+    """Claims of the paper with their conclusions."""
 
 
 def read_sources(config: ReportConfig) -> Sources:
     """Read all there is; raise if a folder that was named has no results."""
     folder = config.folder
-    results = {name: _json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
+    results = {name: read_json(folder / name, folder) for name in (EVALUATION_NAME, COUNTERFACTUAL_NAME)}
     runs = [_run(path, folder) for path in config.runs]
     analyzed = any(run.analysis is not None and run.analysis.folder == folder for run in runs)
     if config.results is not None and not any(results.values()) and not analyzed:
@@ -90,7 +94,17 @@ def read_sources(config: ReportConfig) -> Sources:
         runs=runs,
         evaluation=results[EVALUATION_NAME],
         counterfactual=results[COUNTERFACTUAL_NAME],
+        claims=_claims(config.claims),
     )
+
+
+def _claims(file: Path | None) -> dict[str, Any] | None:
+    if file is None:
+        return None
+    body = read_json(file, file.parent)
+    if body is None or "claims" not in body:
+        raise UserError(f"--claims {file}: not written by acvp claims; make one with acvp reproduce or acvp claims")
+    return body
 
 
 def read_media(folder: Path, name: str | Path) -> bytes | None:
@@ -110,7 +124,7 @@ def read_media(folder: Path, name: str | Path) -> bytes | None:
 
 def _run(path: Path, results: Path) -> RunSource:
     run, name = RunFolder(path), path.resolve().name
-    predictor = _json(run.predictor / "config.json", path) or {}
+    predictor = read_json(run.predictor / "config.json", path) or {}
     return RunSource(
         name=name,
         config=run.read_config(),
@@ -124,13 +138,13 @@ def _run(path: Path, results: Path) -> RunSource:
 def _analysis(run: str, folders: tuple[Path, ...]) -> Analysis | None:
     """Return the analysis of a run from the first folder that has one; None where none has."""
     for folder in folders:
-        body = _json(folder / ANALYSIS_NAME, folder)
+        body = read_json(folder / ANALYSIS_NAME, folder)
         if body is not None and body.get("run") == run:
             return Analysis(folder=folder, body=body)
     return None
 
 
-def _json(file: Path, within: Path) -> dict[str, Any] | None:
+def read_json(file: Path, within: Path) -> dict[str, Any] | None:
     """Return the object in a file, None where there is no such file."""
     try:
         if file.stat().st_size > MAX_JSON:

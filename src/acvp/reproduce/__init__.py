@@ -1,0 +1,1 @@
+"""`acvp reproduce`: the paper's experiments as a plan of ordinary commands, and a conclusion for every claim."""

@@ -1,0 +1,250 @@
+"""The claims: a conclusion follows from the numbers in result files by its rule, and nothing is said without them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acvp.cli.main import main
+from acvp.errors import UserError
+from acvp.reproduce.claims import CLAIMS, Row, counts, judge_claim, judge_claims, page
+from acvp.reproduce.evidence import Evidence, Result, apart
+from acvp.reproduce.prediction_claims import parameters
+
+NETS = ("feedforward", "recurrent", "no-action", "mlp")
+
+
+def write(folder: Path, name: str, body: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    origin = {"provenance": {"command": ["__main__.py", "some", "verb"]}}
+    (folder / name).write_text(json.dumps(origin | body))
+    return folder
+
+
+def band(mean: float, low: float | None = None, high: float | None = None) -> dict[str, list[float]]:
+    """Return a curve that is the same at two steps."""
+    return {
+        "mean": [mean] * 2,
+        "low": [mean if low is None else low] * 2,
+        "high": [mean if high is None else high] * 2,
+    }
+
+
+def evaluation(errors: dict[str, float], game: str = "ALE/Freeway-v5", **more: Any) -> dict[str, Any]:
+    """Return what evaluation.json holds of some models: their errors, known within ± 0.5."""
+    curves = {name: {"error": band(error, error - 0.5, error + 0.5)} for name, error in errors.items()}
+    return {"game": game, "horizon": 2, "curves": curves} | more
+
+
+def paired(first: str, second: str, low: float, high: float) -> dict[str, Any]:
+    """Return the difference of two models at both steps."""
+    pair = {"first": first, "second": second, "mean": [0.0] * 2, "low": [low] * 2, "high": [high] * 2}
+    return {"steps": [1, 2], "metrics": {"error": [pair]}}
+
+
+def row(folder: Path, number: int) -> Row:
+    return judge_claim(CLAIMS[number - 1], Evidence([folder]))
+
+
+def test_there_are_31_claims_in_order() -> None:
+    assert [claim.number for claim in CLAIMS] == list(range(1, 32))
+    assert len({claim.text for claim in CLAIMS}) == 31
+
+
+def test_without_results_only_what_can_be_counted_is_judged(tmp_path: Path) -> None:
+    rows = judge_claims(Evidence([tmp_path]))
+    assert {row.claim.number for row in rows if row.conclusion != "not run"} == {1, 5}
+    assert counts(rows) == {"confirmed": 2, "refuted at this compute": 0, "not testable": 0, "not run": 29}
+
+
+def test_parameters_are_counted_as_in_appendix_a() -> None:
+    assert parameters("feedforward", (210, 160, 3), actions=18) == 57_245_507
+    assert parameters("recurrent", (210, 160, 3), actions=18) == 90_771_267
+
+
+def test_figure_3_is_confirmed_only_if_both_networks_beat_both_baselines(tmp_path: Path) -> None:
+    better = {"feedforward": 1.0, "recurrent": 2.0, "no-action": 4.0, "mlp": 9.0}
+    write(tmp_path / "a", "evaluation.json", evaluation(better))
+    assert row(tmp_path, 9).conclusion == "confirmed"
+    write(tmp_path / "a", "evaluation.json", evaluation(better | {"recurrent": 3.5}))  # bands overlap
+    assert row(tmp_path, 9).conclusion == "refuted at this compute"
+    write(tmp_path / "a", "evaluation.json", evaluation(better | {"recurrent": 5.0}))
+    assert row(tmp_path, 9).conclusion == "refuted at this compute"
+
+
+def test_figure_3_without_the_recurrent_network_is_not_complete(tmp_path: Path) -> None:
+    write(tmp_path / "a", "evaluation.json", evaluation({"feedforward": 1.0, "no-action": 4.0, "mlp": 9.0}))
+    found = row(tmp_path, 9)
+    assert found.conclusion == "not run"
+    assert found.findings["freeway"].holds is None
+    assert "recurrent –" in found.findings["freeway"].number
+    write(tmp_path / "a", "evaluation.json", evaluation({"feedforward": 5.0, "no-action": 4.0, "mlp": 9.0}))
+    assert row(tmp_path, 9).conclusion == "refuted at this compute"
+
+
+def test_a_claim_about_five_games_is_refuted_by_one_and_says_how_many_were_run(tmp_path: Path) -> None:
+    better = {"feedforward": 1.0, "recurrent": 2.0, "no-action": 4.0, "mlp": 9.0}
+    write(tmp_path / "a", "evaluation.json", evaluation(better))
+    assert row(tmp_path, 9).coverage == "holds in 1 of 1 games run; the claim is about 5"
+    write(tmp_path / "b", "evaluation.json", evaluation(better | {"mlp": 0.1}, "ALE/Qbert-v5"))
+    found = row(tmp_path, 9)
+    assert found.conclusion == "refuted at this compute"
+    assert found.coverage == "holds in 1 of 2 games run; the claim is about 5"
+    assert {game: each.holds for game, each in found.findings.items()} == {"freeway": True, "qbert": False}
+
+
+@pytest.mark.parametrize(("low", "high", "order"), [(-3.0, -1.0, -1), (-1.0, 1.0, 0), (1.0, 3.0, 1)])
+def test_paired_differences_count_before_separate_bands(low: float, high: float, order: int) -> None:
+    wide = {"a": {"error": band(1.0, -9.0, 9.0)}, "b": {"error": band(1.0, -9.0, 9.0)}}
+    result = Result(Path("x"), {"curves": wide, "paired": paired("a", "b", low, high)})
+    assert result.order("error", "a", "b", 2) == order
+    assert result.order("error", "b", "a", 2) == -order
+    assert Result(Path("x"), {"curves": wide}).order("error", "a", "b", 2) == 0
+    assert result.order("error", "a", "c", 2) is None
+
+
+def test_results_of_the_first_folder_count(tmp_path: Path) -> None:
+    for name, error in (("one", 1.0), ("two", 7.0)):
+        write(tmp_path / name, "evaluation.json", evaluation({"mlp": error, "mean-frame": 8.0}))
+    for names, holds in (("one", "two"), False), (("two", "one"), True):
+        found = judge_claim(CLAIMS[7], Evidence([tmp_path / name for name in names]))
+        assert found.findings["freeway"].holds is holds
+
+
+def test_a_folder_inside_another_counts_once(tmp_path: Path) -> None:
+    write(tmp_path / "one", "evaluation.json", evaluation({"mlp": 1.0}))
+    assert len(Evidence([tmp_path / "one", tmp_path]).results) == 1
+
+
+def control(scores: dict[str, float], game: str, emulator: float = 100.0) -> dict[str, Any]:
+    """Return what control.json holds: scores with a standard error of 1, at 10 and at 100 steps."""
+    points = {name: [{"horizon": n, **scored(mean)} for n in (10, 100)] for name, mean in scores.items()}
+    constant = {"action": "UP", **scored(20.0)}
+    return {"game": game, "runs": points, "emulator": scored(emulator), "random": scored(10.0), "constant": constant}
+
+
+def scored(mean: float) -> dict[str, float]:
+    return {"mean": mean, "standard_error": 1.0}
+
+
+GAMES = ("ALE/Freeway-v5", "ALE/Qbert-v5", "ALE/Seaquest-v5", "ALE/SpaceInvaders-v5", "ALE/MsPacman-v5")
+
+
+def test_play_in_three_games_above_random_and_constant_confirms_claim_18(tmp_path: Path) -> None:
+    for number, game in enumerate(GAMES[:3]):
+        write(tmp_path / game.split("/")[1], "control.json", control({"feedforward": 50.0}, game))
+        assert row(tmp_path, 18).conclusion == ("confirmed" if number == 2 else "not run")
+    write(tmp_path / "Qbert-v5", "control.json", control({"feedforward": 19.0}, GAMES[1]))  # above random alone
+    assert row(tmp_path, 18).conclusion == "not run"
+    for game in GAMES[3:]:
+        write(tmp_path / game.split("/")[1], "control.json", control({"feedforward": 5.0}, game))
+    assert row(tmp_path, 18).conclusion == "refuted at this compute"
+
+
+def test_control_compares_networks_with_baselines_and_real_frames(tmp_path: Path) -> None:
+    played = {"feedforward": 99.0, "recurrent": 98.0, "no-action": 30.0, "mlp": 20.0}
+    write(tmp_path, "control.json", control(played, GAMES[0]))
+    assert [row(tmp_path, number).conclusion for number in (16, 17)] == ["confirmed"] * 2
+    write(tmp_path, "control.json", control(played | {"recurrent": 32.0}, GAMES[0]))
+    assert [row(tmp_path, number).conclusion for number in (16, 17)] == ["refuted at this compute"] * 2
+
+
+def learning(informed: float, random: float, error: float | None = 1.0) -> dict[str, Any]:
+    def curve(mean: float) -> dict[str, Any]:
+        return {"runs": [{}], "curve": [{"step": 100, "mean": mean, "standard_error": error}]}
+
+    strategies = {"informed-model": curve(informed), "random": curve(random)}
+    return {"game": GAMES[0], "strategies": strategies, "references": {"constant": {"action": "UP", **scored(20.0)}}}
+
+
+@pytest.mark.parametrize(
+    ("informed", "random", "error", "conclusion"),
+    [
+        (30.0, 5.0, 1.0, "confirmed"),
+        (21.0, 5.0, 1.0, "refuted at this compute"),  # no more than holding UP
+        (30.0, 29.0, 1.0, "refuted at this compute"),
+        (30.0, 5.0, None, "not run"),  # a single seed
+    ],
+)
+def test_informed_learning_must_beat_random_exploration_and_a_constant_action(
+    informed: float, random: float, error: float | None, conclusion: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "learning.json", learning(informed, random, error))
+    assert row(tmp_path, 19).conclusion == conclusion
+
+
+def test_first_reward_without_one_counts_as_the_limit(tmp_path: Path) -> None:
+    def source(*rewards: int | None) -> dict[str, Any]:
+        return {"first_reward": list(rewards), "median": 50.0, "never": rewards.count(None), "cells": [5]}
+
+    sources = {"informed-model": source(80, 90), "random": source(None, 500)}
+    body = {"game": GAMES[0], "sources": sources, "max_steps": 1000, "map_steps": 10, "seeds": 2}
+    write(tmp_path, "explore.json", body)
+    assert row(tmp_path, 21).conclusion == "confirmed"
+    write(tmp_path, "explore.json", body | {"sources": sources | {"informed-model": source(80, None)}})
+    assert row(tmp_path, 21).conclusion == "refuted at this compute"
+
+
+def measure(**models: tuple[float, float, float]) -> dict[str, Any]:
+    """Return a measure of single claims in steps 1 to 10: mean, low and high by model."""
+    parts = ("mean", "low", "high")
+    plain = {name: {part: [value] for part, value in zip(parts, three, strict=True)} for name, three in models.items()}
+    return {"models": {name: values | {"count": [9]} for name, values in plain.items()}}
+
+
+def test_the_march_must_be_known_to_the_recurrent_network_alone(tmp_path: Path) -> None:
+    def write_march(feedforward: float, recurrent: float, false: float) -> None:
+        seen = measure(feedforward=(feedforward,) * 3, recurrent=(recurrent,) * 3)
+        wrong = measure(feedforward=(0.0,) * 3, recurrent=(false,) * 3)
+        claims = {"march_seen": seen, "march_false": wrong}
+        write(tmp_path, "evaluation.json", evaluation(dict.fromkeys(NETS, 1.0), "ALE/SpaceInvaders-v5", claims=claims))
+
+    write_march(0.2, 0.9, 0.1)
+    assert row(tmp_path, 15).conclusion == "confirmed"
+    for values in (0.2, 0.9, 0.5), (0.95, 0.9, 0.1), (0.2, 0.4, 0.0):
+        write_march(*values)
+        assert row(tmp_path, 15).conclusion == "refuted at this compute", values
+
+
+def test_two_standard_errors_of_the_difference_set_scores_apart() -> None:
+    one = {"mean": 10.0, "standard_error": 3.0}
+    assert apart(one, {"mean": 0.1, "standard_error": 4.0}) == 0
+    assert apart(one, {"mean": -0.1, "standard_error": 4.0}) == 1
+    assert apart(one, {"mean": 20.1, "standard_error": 4.0}) == -1
+
+
+def test_the_command_writes_json_and_a_page_with_every_claim(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "in", "evaluation.json", evaluation(dict.fromkeys(NETS, 1.0)))
+    assert main(["claims", "--results", str(tmp_path / "in"), "--out", str(tmp_path / "out")]) == 0
+    assert "not run: 2" in capsys.readouterr().out
+    body = json.loads((tmp_path / "out" / "claims.json").read_text())
+    assert [claim["number"] for claim in body["claims"]] == list(range(1, 32))
+    assert sum(body["conclusions"].values()) == 31
+    text = (tmp_path / "out" / "claims.md").read_text()
+    assert all(f"### Claim {number}\n" in text for number in range(1, 32))
+    assert "- *freeway*: `acvp some verb`, [result](../in/evaluation.json)" in text
+    lines = [line for line in text.splitlines() if line.startswith("| [")]
+    assert len(lines) == 31
+    assert {line.count(" | ") for line in lines} == {5}
+
+
+def test_a_page_escapes_what_would_end_a_cell(tmp_path: Path) -> None:
+    models = {"mlp": {"compute": "5 | 6 updates on a machine"}}
+    write(tmp_path, "evaluation.json", evaluation({"mlp": 1.0, "mean-frame": 8.0}, models=models))
+    assert "| mlp 5 \\| 6 updates | **refuted at this compute**" in page([row(tmp_path, 8)], tmp_path)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        Evidence([tmp_path / "none"])
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "control.json").write_text("{")
+    with pytest.raises(UserError, match=r"control\.json: damaged"):
+        judge_claims(Evidence([tmp_path]))
