@@ -59,7 +59,7 @@ def gray_predictor(store: EpisodeStore) -> Predictor:
 def measure(predictor: Predictor, store: EpisodeStore, folder: Path) -> dict[str, Any]:
     """All numbers."""
     config = EvaluateConfig(
-        predictors=(folder / "run",), data=store.path, out=folder / "out", horizon=HORIZON, windows=WINDOWS,
+        predictors=(folder / "run",), data=(store.path,), out=folder / "out", horizon=HORIZON, windows=WINDOWS,
         batch_size=BATCH, videos=0, seed=SEED,
     )  # fmt: skip
     given = Windows(store, Window(predictor.context, 0), GRAY_84)

@@ -163,7 +163,7 @@ def measure(name: str, trial: Trial, config: TrialsConfig) -> dict[str, Any]:
     data, test = record(config, trial.data, FRAMES, seed=1), record(config, "agent", TEST_FRAMES, seed=2)
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
     run = config.home / "runs" / f"{config.game}-gray-{folder}-{config.predicted}"
-    options = TrainConfig(data=data, model="feedforward", preset="cpu", run=run, seed=config.seed)
+    options = TrainConfig(data=(data,), model="feedforward", preset="cpu", run=run, seed=config.seed)
     store = EpisodeStore(data)
     training = budgeted(trial.change(make_config(options, store)), config.predicted)
     started, spent = time.monotonic(), time.process_time()
@@ -226,7 +226,7 @@ def patched(patches: dict[str, Any]) -> Iterator[None]:
 
 def judge(run: Path, data: Path, test: Path, config: TrialsConfig) -> dict[str, Any]:
     """Return error, object kept and found by steps ahead, and counterfactual accuracy."""
-    shared: dict[str, Any] = {"runs": (run,), "data": test, "trained_on": data, "out": run / "judged"}
+    shared: dict[str, Any] = {"runs": (run,), "data": (test,), "trained_on": data, "out": run / "judged"}
     with stages() as stage:
         curves = evaluate_runs(
             EvaluateConfig(**shared, windows=config.windows, shuffled_windows=0, videos=0), acvp.load, stage

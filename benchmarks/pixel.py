@@ -19,7 +19,7 @@ from rich.console import Console
 import acvp
 from acvp.console import counting, stages
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.store import EpisodeStore
+from acvp.data.merge import join
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate_runs
 from acvp.models import Predictor, predictor_files
@@ -92,7 +92,8 @@ def make(game: str, config: PretrainConfig) -> None:
     record(test)
     run = config.home / "runs" / f"{game}-{config.name}"
     learn(
-        TrainConfig(data=stores / game, model="pixel", preset="cpu", run=run, minutes=config.minutes), config.channels
+        TrainConfig(data=(stores / game,), model="pixel", preset="cpu", run=run, minutes=config.minutes),
+        config.channels,
     )
     body = evaluate(run, stores / game, test.out, config.windows)
     minutes = config.minutes * torch.get_num_threads()
@@ -111,7 +112,7 @@ def record(options: CollectConfig) -> None:
 
 def learn(options: TrainConfig, channels: tuple[int, ...] | None = None) -> None:
     """Train, or resume."""
-    store = EpisodeStore(options.data)
+    store = join(options.data)
     training = make_config(options, store)
     if channels:
         assert isinstance(training.predictor, PixelConfig)
@@ -127,14 +128,15 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
     stores, paper = config.home / "stores", config.home / "runs" / f"{game}-paper"
     learn(
         TrainConfig(
-            data=stores / game, model="feedforward", view="rgb", preset="cpu", run=paper, minutes=config.minutes
+            data=(stores / game,), model="feedforward", view="rgb", preset="cpu", run=paper, minutes=config.minutes
         )
     )
     out = config.home / "runs" / f"{game}-beside-paper"
     if not (out / "evaluation.json").exists():
         both = EvaluateConfig(
-            predictors=(run, paper), data=stores / f"{game}-test", trained_on=stores / game, out=out, horizon=HORIZON,
-            windows=BESIDE_PAPER, shuffled_windows=0, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
+            predictors=(run, paper), data=(stores / f"{game}-test",), trained_on=stores / game, out=out,
+            horizon=HORIZON, windows=BESIDE_PAPER, shuffled_windows=0, batch_size=16,
+            video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
             evaluate_runs(both, acvp.load, stage)
@@ -146,7 +148,7 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
     done = run / "evaluation.json"
     if not done.exists():
         config = EvaluateConfig(
-            predictors=(run,), data=test, trained_on=trained_on, horizon=HORIZON, windows=windows,
+            predictors=(run,), data=(test,), trained_on=trained_on, horizon=HORIZON, windows=windows,
             shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:

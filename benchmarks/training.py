@@ -40,13 +40,13 @@ STEPS = {"cpu": 20, "paper": 3}
 def main() -> None:
     """Measure the two real presets and print where the numbers are."""
     started = time.monotonic()
-    fabric = make_fabric(TrainConfig(data=Path(), device="cpu"))
+    fabric = make_fabric(TrainConfig(data=(Path(),), device="cpu"))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         store = collect(CollectConfig(env_id="freeway", out=Path(folder) / "store", frames=FRAMES, seed=SEED))
         for preset in ("cpu", "paper"):
             for model in get_args(ModelName):
-                config = TrainConfig(data=store.path, preset=preset, model=model, device="cpu", seed=SEED)
+                config = TrainConfig(data=(store.path,), preset=preset, model=model, device="cpu", seed=SEED)
                 rows += measure(fabric, config, store)
     worst = min(row["share of time in the model"] for row in rows)
     body = {"threads": torch.get_num_threads(), "least share of time in the model": worst, "phases": rows}

@@ -156,7 +156,7 @@ def trial(path: Path, minutes: float, model: str, name: str) -> dict[str, Any]:
     """One trial's settings and results."""
     store = EpisodeStore(path)
     with tempfile.TemporaryDirectory() as folder:
-        config = TrainConfig(data=path, model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)
+        config = TrainConfig(data=(path,), model=model, preset="cpu", run=Path(folder) / "run", minutes=minutes)
         training = TRIALS[name](make_config(config, store))
         if model == "pixel":
             training = replace(training, windows=PIXEL_WINDOWS)

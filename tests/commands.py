@@ -49,6 +49,8 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
         "data verify": [store, "--replay"],
         "data export": [store, "--format", "npz", *to],
         "data import": [str(made / "exported"), "--format", "npz", *to],
+        "data split": [store, *to],
+        "data filter": [store, "--length", "2:", *to],
         "train": [*data, "--preset", "smoke", "--device", "cpu", "--run", str(out)],
         "evaluate": ["--predictors", run, *data, "--horizon", "6", "--windows", "6", "--shuffled-windows", "3", *to],
         "counterfactual": ["--predictors", run, *data, "--states", "6", *to],

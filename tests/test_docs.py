@@ -69,6 +69,8 @@ RUN: dict[str, dict[str, str]] = {
     "data info": {},
     "data verify": {},
     "data export": {},
+    "data split": {},
+    "data filter": {"--length": "2:", "--returns": ":"},
     "train": {"--preset": "smoke", "--minutes": "0.01", "--device": "cpu"},
     "evaluate": {"--shuffled-windows": "0", "--videos": "0"},
     "counterfactual": {},

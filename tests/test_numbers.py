@@ -54,7 +54,9 @@ def options() -> Iterator[tuple[type[Any], str, bool, Any]]:
             kinds = numbers(hints[field.name])
             values = [-1, 10**9, 10**30, 10**5000] if kinds == {int} else [nan, inf, -inf, 1e300, 1e9, -1.0]
             for value in values if kinds else ():
-                yield verb, field.name, get_origin(hints[field.name]) is tuple, value
+                hint = hints[field.name]
+                bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+                yield verb, field.name, get_origin(bare) is tuple, value
 
 
 OPTIONS = list(options())

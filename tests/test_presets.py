@@ -44,7 +44,7 @@ class OnlyKnown:
 
 
 def training(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:
-    return make_config(TrainConfig(data=Path("x"), **options), OnlyKnown(shape))  # type: ignore[arg-type]
+    return make_config(TrainConfig(data=(Path("x"),), **options), OnlyKnown(shape))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,7 @@ VERBS: dict[str, tuple[Callable[[Inputs], list[Any]], str, int]] = {
     "collect": (lambda made: ["collect", "--env-id", "acvp/Toy-v0", "--frames", 900, "--workers", 2], "--out", 60),
     "data import": (lambda made: ["data", "import", made.npz, "--format", "npz", "--actions", 5], "--out", 60),
     "data export": (lambda made: ["data", "export", made.store.path, "--format", "npz"], "--out", 20),
+    "data filter": (lambda made: ["data", "filter", made.store.path, "--length", "2:"], "--out", 60),
     "evaluate": (_evaluate, "--out", 80),
     "counterfactual": (_counterfactual, "--out", 40),
     "analyze": (_analyze, "--out", 40),
@@ -113,7 +114,16 @@ VERBS: dict[str, tuple[Callable[[Inputs], list[Any]], str, int]] = {
     "agent train": (_agent_train, "--run", 200),
 }  # fmt: skip
 """A verb's arguments, the option that names what it writes, and about how often it uses that."""
-CHEAP = ("collect", "data import", "data export", "evaluate", "counterfactual", "analyze", "agent evaluate")
+CHEAP = (
+    "collect",
+    "data import",
+    "data export",
+    "data filter",
+    "evaluate",
+    "counterfactual",
+    "analyze",
+    "agent evaluate",
+)
 """Verbs of the quick form."""
 
 

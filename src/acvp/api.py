@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from acvp.console import PlainConsole, err, stages
 from acvp.data.collect import CollectConfig
 from acvp.data.collect import collect as record
+from acvp.data.merge import join
 from acvp.data.policies import load_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
@@ -56,7 +57,7 @@ def collect(
 
 
 def train(
-    data: str | Path,
+    data: str | Path | Sequence[str | Path],
     run: str | Path | None = None,
     *,
     model: Any = "feedforward",
@@ -66,7 +67,7 @@ def train(
     quiet: bool = False,
     **options: Any,
 ) -> Predictor:
-    """Train a predictor on a dataset, and return it; an interrupted run is resumed.
+    """Train a predictor on a dataset, or on several as one, and return it; an interrupted run is resumed.
 
     `run` is the run folder, `minutes` the wall-clock time, `quiet` prints nothing. Raises KeyboardInterrupt after
     ctrl-C, once the run is saved, and UserError if training diverged.
@@ -79,7 +80,7 @@ def train(
     from acvp.training.run import train as fit
 
     config = TrainConfig(
-        data=Path(data),
+        data=_paths(data),
         run=None if run is None else Path(run),
         model=model,
         preset=preset,
@@ -87,7 +88,7 @@ def train(
         seed=seed,
         **options,
     )
-    store = EpisodeStore(config.data)
+    store = join(config.data)
     result = fit(config, store, make_config(config, store), PlainConsole(quiet=True) if quiet else err)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
@@ -98,7 +99,7 @@ def train(
 
 def evaluate(
     runs: str | Path | Sequence[str | Path],
-    data: str | Path,
+    data: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
     *,
     horizon: int = 100,
@@ -118,10 +119,9 @@ def evaluate(
     from acvp.loaded import load
     from acvp.models import keep_freed_memory
 
-    paths = (runs,) if isinstance(runs, str | Path) else runs
     config = EvaluateConfig(
-        predictors=tuple(Path(path) for path in paths),
-        data=Path(data),
+        predictors=_paths(runs),
+        data=_paths(data),
         out=None if out is None else Path(out),
         horizon=horizon,
         windows=windows,
@@ -133,3 +133,7 @@ def evaluate(
         return evaluate_runs(config, load, lambda title: lambda done, total: None)
     with stages() as stage:
         return evaluate_runs(config, load, stage)
+
+
+def _paths(paths: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    return (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))

@@ -194,7 +194,9 @@ def test_evaluation_reports_claims_and_pairs_on_toy_game(toy_part: HeldOutPart) 
     oracle = Oracle(toy_part.store)
     oracle.normalizer.set_mean(torch.from_numpy(toy_part.store[0].frames().mean(0)).float())
     models = [as_model("truth", oracle), as_model("net", small_network(toy_part.store))]
-    config = EvaluateConfig(predictors=(Path("run"),), data=toy_part.store.path, horizon=12, windows=12, batch_size=5)
+    config = EvaluateConfig(
+        predictors=(Path("run"),), data=(toy_part.store.path,), horizon=12, windows=12, batch_size=5
+    )
     body = evaluate(models, toy_part, config).to_dict() | {"outcomes": {}}
     found = [name for name in ("small_found", "large_found") if name in body["claims"]]
     assert found

@@ -23,7 +23,7 @@ from tests.evaluation.predictors import Answers, Oracle, as_model, small_network
 
 def config(part: HeldOutPart, **options: Any) -> EvaluateConfig:
     defaults: dict[str, Any] = {"horizon": 8, "windows": 12, "batch_size": 5, "shuffled_windows": 6}
-    return EvaluateConfig(predictors=(Path("run"),), data=part.store.path, **(defaults | options))
+    return EvaluateConfig(predictors=(Path("run"),), data=(part.store.path,), **(defaults | options))
 
 
 def mean(evaluation: Evaluation, name: str, metric: str) -> list[float]:

@@ -29,7 +29,9 @@ def largest(predicted: Tensor, truth: Tensor) -> Tensor:
 
 
 def config(part: HeldOutPart) -> EvaluateConfig:
-    return EvaluateConfig(predictors=(part.store.path,), data=part.store.path, horizon=3, windows=6, shuffled_windows=0)
+    return EvaluateConfig(
+        predictors=(part.store.path,), data=(part.store.path,), horizon=3, windows=6, shuffled_windows=0
+    )
 
 
 def test_it_is_in_curves_tables_and_plots(answers: HeldOutPart) -> None:

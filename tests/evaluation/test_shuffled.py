@@ -59,7 +59,7 @@ def painted(action: int) -> NDArray[np.uint8]:
 
 def config(part: HeldOutPart) -> EvaluateConfig:
     return EvaluateConfig(
-        predictors=(Path("run"),), data=part.store.path, horizon=HORIZON, windows=WINDOWS, batch_size=4,
+        predictors=(Path("run"),), data=(part.store.path,), horizon=HORIZON, windows=WINDOWS, batch_size=4,
         shuffled_windows=SHUFFLED,
     )  # fmt: skip
 

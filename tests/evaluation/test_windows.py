@@ -48,27 +48,27 @@ def test_a_horizon_longer_than_any_episode(store: EpisodeStore) -> None:
 
 def test_the_training_store_gives_what_every_run_held_out(store: EpisodeStore) -> None:
     held_out = split_positions(store, test_fraction=0.4, seed=1)[1]
-    trained = [Trained(digest=store.digest, held_out=tuple(held_out)) for _ in range(2)]
+    trained = [Trained(held_out={store.digest: tuple(held_out)}) for _ in range(2)]
     part = held_out_part(store, trained, None)
     assert [entry.number for entry in part.store.entries] == held_out
     assert "held out in training by every run" in part.how
 
 
 def test_an_episode_that_one_run_was_trained_on_is_left_out(store: EpisodeStore) -> None:
-    trained = [Trained(digest=store.digest, held_out=held_out) for held_out in ((0, 1, 3), (1, 3, 4), (1, 2, 3))]
+    trained = [Trained(held_out={store.digest: held_out}) for held_out in ((0, 1, 3), (1, 3, 4), (1, 2, 3))]
     assert [entry.number for entry in held_out_part(store, trained, None).store.entries] == [1, 3]
 
 
 def test_runs_without_a_common_test_episode_are_refused(store: EpisodeStore) -> None:
     splits = {seed: set(split_positions(store, test_fraction=0.3, seed=seed)[1]) for seed in range(20)}
     other = next(seed for seed in splits if not splits[seed] & splits[0])
-    trained = [Trained(digest=store.digest, held_out=tuple(splits[seed])) for seed in (0, other)]
+    trained = [Trained(held_out={store.digest: tuple(splits[seed])}) for seed in (0, other)]
     with pytest.raises(UserError, match="no held-out episode in common"):
         held_out_part(store, trained, None)
 
 
 def test_another_store_is_used_whole_and_checked_for_leaks(store: EpisodeStore) -> None:
-    trained = [Trained(digest="another", held_out=(0,))]
+    trained = [Trained(held_out={"another": (0,)})]
     assert len(held_out_part(store, trained, None).store) == len(store)
     assert "--trained-on" in held_out_part(store, trained, None).how
     with pytest.raises(UserError, match="are also in"):

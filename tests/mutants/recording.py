@@ -166,4 +166,32 @@ RECORDING = (
         "os.O_TRUNC | os.O_CLOEXEC",
         "test_durable.py::test_a_temporary_file_that_leads_elsewhere_is_not_written",
     ),
+    Mutant(
+        "episodes of joined datasets with the same number are mixed up",
+        "data/store.py",
+        "key = self.sources[position], self.entries[position].number",
+        "key = 0, self.entries[position].number",
+        "data/test_merge.py::test_several_datasets_are_read_as_one",
+    ),
+    Mutant(
+        "a merged dataset forgets who played",
+        "data/merge.py",
+        "if copy.store.info != info and info.mix:",
+        "if False:",
+        "data/test_merge.py::test_merged_episodes_are_numbered_from_0_and_say_who_played",
+    ),
+    Mutant(
+        "merging goes on with another dataset's episodes",
+        "data/merge.py",
+        "if source is None or source.content != entry.content:",
+        "if source is None:",
+        "data/test_merge.py::test_a_folder_with_other_episodes_is_refused",
+    ),
+    Mutant(
+        "shares of datasets are not of the total",
+        "data/windows.py",
+        "factors = np.divide(shares, totals,",
+        "factors = np.divide(shares, 1.0 + 0 * totals,",
+        "data/test_merge.py::test_shares_decide_how_often_a_dataset_is_drawn",
+    ),
 )

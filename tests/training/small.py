@@ -66,7 +66,7 @@ def run(
     store: EpisodeStore, training: TrainingConfig, folder: Path, text: io.StringIO | None = None, **options: Any
 ) -> Result:
     """Train in this process, saving after every step unless told otherwise; what is printed goes to `text`."""
-    usual: dict[str, Any] = {"data": store.path, "run": folder, "save_minutes": 0.0, "device": "cpu"}
+    usual: dict[str, Any] = {"data": (store.path,), "run": folder, "save_minutes": 0.0, "device": "cpu"}
     config = TrainConfig(**(usual | options))
     return train(config, store, training, Console(file=text or io.StringIO(), soft_wrap=True, highlight=False))
 

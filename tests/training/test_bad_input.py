@@ -38,7 +38,7 @@ def begun(store: EpisodeStore, tmp_path_factory: pytest.TempPathFactory) -> Path
 
     folder = tmp_path_factory.mktemp("begun") / "run"
     folder.mkdir()
-    training = make_config(TrainConfig(data=store.path, preset="smoke"), store)
+    training = make_config(TrainConfig(data=(store.path,), preset="smoke"), store)
     config = {"training": json.loads(json.dumps(training.to_dict())), "store": store.digest}
     (folder / "config.json").write_bytes(seal(config))
     return folder

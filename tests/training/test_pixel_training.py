@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
 
 def training(store: EpisodeStore, steps: int, fed_back: int) -> TrainingConfig:
     """The smoke training with so many updates, and so many more in which predictions are fed back."""
-    made = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke"), store)
+    made = make_config(TrainConfig(data=(store.path,), model="pixel", preset="smoke"), store)
     assert isinstance(made.predictor, PixelConfig)
     (phase,) = made.phases
     phases = (replace(phase, steps=steps), replace(phase, steps=fed_back, predict=8, teacher_forcing=False, lr=1e-3))
@@ -137,7 +137,7 @@ def test_a_stopped_run_resumes_with_the_same_palette_mask(
 
 @pytest.mark.slow
 def test_gray_frames_have_any_level_anywhere(store: EpisodeStore) -> None:
-    gray = make_config(TrainConfig(data=store.path, model="pixel", preset="smoke", view="gray84"), store)
+    gray = make_config(TrainConfig(data=(store.path,), model="pixel", preset="smoke", view="gray84"), store)
     predictor = build_predictor(gray.predictor)
     lines: list[str] = []
     predictor.calibrate(TrainingData(store, gray).as_split(), lines.append, lambda *done: None)

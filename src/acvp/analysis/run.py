@@ -37,7 +37,7 @@ FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
 def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
-    models, part = open_runs((config.predictor,), config.data, config.trained_on, config.device, load)
+    models, part = open_runs((config.predictor,), (config.data,), config.trained_on, config.device, load)
     check_alike(models, part.store)
     study = open_study(models[0], part.store, config, stage("replaying episodes"))
     info = part.store.info

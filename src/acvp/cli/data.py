@@ -1,4 +1,4 @@
-"""`acvp data`: shows, checks, imports and exports datasets."""
+"""`acvp data`: shows, checks, imports, exports, merges, splits and filters datasets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tyro.conf import Positional
 from acvp.cli.main import Verb
 from acvp.console import Module, counting, err, optional, out
 from acvp.data.episode import MAX_ACTIONS
+from acvp.data.merge import Criteria, copy_filtered, copy_split, merge, parse_range
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
-from acvp.errors import UserError, require, require_share
+from acvp.errors import UserError, require, require_seed, require_share
 from acvp.exits import EXIT_OK, EXIT_PROBLEMS
 
 
@@ -81,6 +82,66 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         require_share(test_fraction=self.test_fraction)
+
+
+@dataclass(frozen=True)
+class MergeConfig:
+    """Copy the episodes of several datasets into a new one. If interrupted, run it again to resume.
+
+    Frame sizes and actions must agree. Shards of a collection become the dataset that one collection would have made.
+    """
+
+    data: Positional[tuple[Path, ...]]
+    """Dataset folders, at least two."""
+    out: Path
+    """New dataset folder."""
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """Copy a dataset into two, train and test, that share no content, as acvp train splits it."""
+
+    data: Positional[Path]
+    """Dataset folder."""
+    out: Path
+    """Folder for the new datasets train and test."""
+    test_fraction: float = 0.1
+    """Fraction of the frames that go to test, in whole episodes."""
+    seed: int = 1
+    """Random seed of the split."""
+
+    def __post_init__(self) -> None:
+        require_share(test_fraction=self.test_fraction)
+        require_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Copy the episodes of a dataset that meet all criteria into a new one. They keep their numbers."""
+
+    data: Positional[Path]
+    """Dataset folder."""
+    out: Path
+    """New dataset folder."""
+    policy: Annotated[tuple[str, ...], optional("NAME …", "any")] = ()
+    """Keep episodes that one of these policies played; acvp data info lists them."""
+    returns: Annotated[str | None, optional("MIN:MAX", "any")] = None
+    """Keep episodes with a sum of rewards in this range, such as 10: or -21:0."""
+    length: Annotated[str | None, optional("MIN:MAX", "any")] = None
+    """Keep episodes with a number of frames in this range, such as 20:."""
+    episodes: Annotated[str | None, optional("MIN:MAX", "any")] = None
+    """Keep episodes with a number in this range, such as 0:99."""
+
+    def __post_init__(self) -> None:
+        if not self.policy and {self.returns, self.length, self.episodes} == {None}:
+            raise UserError("acvp data filter: give --policy, --returns, --length or --episodes")
+        self.criteria()
+
+    def criteria(self) -> Criteria:
+        """Return what an episode must be to be kept."""
+        given = {"returns": self.returns, "length": self.length, "episodes": self.episodes}
+        ranges = {name: parse_range(name, text) for name, text in given.items() if text is not None}
+        return Criteria(policies=self.policy, **ranges)
 
 
 def run_info(config: InfoConfig) -> int:
@@ -172,6 +233,33 @@ def run_export(config: ExportConfig) -> int:
     return EXIT_OK
 
 
+def run_merge(config: MergeConfig) -> int:
+    """Copy several datasets into one."""
+    with counting("merging") as show:
+        store = merge(config.data, config.out, show)
+    out.print(repr(store))
+    return EXIT_OK
+
+
+def run_split(config: SplitConfig) -> int:
+    """Copy a dataset into train and test."""
+    with counting("splitting") as show:
+        parts = copy_split(
+            EpisodeStore(config.data), config.out, test_fraction=config.test_fraction, seed=config.seed, progress=show
+        )
+    for store in parts:
+        out.print(repr(store))
+    return EXIT_OK
+
+
+def run_filter(config: FilterConfig) -> int:
+    """Copy some episodes of a dataset."""
+    with counting("filtering") as show:
+        store = copy_filtered(EpisodeStore(config.data), config.criteria(), config.out, show)
+    out.print(repr(store))
+    return EXIT_OK
+
+
 VERBS = {
     "data info": Verb(options=InfoConfig, run=run_info, example="acvp data info data/freeway"),
     "data verify": Verb(options=VerifyConfig, run=run_verify, example="acvp data verify data/freeway --replay"),
@@ -184,5 +272,12 @@ VERBS = {
         options=ExportConfig,
         run=run_export,
         example="acvp data export data/freeway --format npz --out exported/freeway",
+    ),
+    "data merge": Verb(options=MergeConfig, run=run_merge, example="acvp data merge data/a data/b --out data/both"),
+    "data split": Verb(options=SplitConfig, run=run_split, example="acvp data split data/freeway --out data/parts"),
+    "data filter": Verb(
+        options=FilterConfig,
+        run=run_filter,
+        example="acvp data filter data/freeway --returns 10: --out data/freeway-good",
     ),
 }

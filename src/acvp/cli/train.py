@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from acvp.cli.main import Verb, describe_knobs, run_config, turn, value_of
 from acvp.console import err, out
+from acvp.data.merge import join
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.exits import EXIT_OK
@@ -15,7 +16,9 @@ from acvp.training.config import TrainConfig, TrainingConfig, within_minutes
 
 FROM_DATASET = ("actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized")
 """Fields of a predictor's config that are found in the dataset."""
-FROM_OPTIONS = {"name": "--preset", "view": "--view", "seed": "--seed", "test_fraction": "--test-fraction"}
+FROM_OPTIONS = {
+    "name": "--preset", "view": "--view", "seed": "--seed", "test_fraction": "--test-fraction", "shares": "--shares"
+}  # fmt: skip
 FIXED = {
     **{f"predictor.{name}": "the dataset" for name in FROM_DATASET},
     **{name: f"{option}" for name, option in FROM_OPTIONS.items()},
@@ -27,7 +30,7 @@ def run(config: TrainConfig) -> int:
     """Train until the last phase is over."""
     from acvp.training.run import train
 
-    store = EpisodeStore(config.data)
+    store = join(config.data)
     training = make_training(config, store)
     if config.help_all:
         out.print(f"fields of the training config ({config.model}, preset {config.preset}), as options:")
@@ -48,7 +51,7 @@ def make_training(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
         sizes = {size.name: getattr(theirs, size.name) for size in fields(theirs) if size.name not in FROM_DATASET}
         phases = stored.phases if config.minutes is None else within_minutes(stored.phases, config.minutes)
         training = replace(stored, predictor=replace(ours, **sizes), phases=phases, view=training.view)
-        training = replace(training, seed=config.seed, test_fraction=config.test_fraction)
+        training = replace(training, seed=config.seed, test_fraction=config.test_fraction, shares=config.shares)
     return turn(training, config.knobs, FIXED, VERBS["train"].known)
 
 

@@ -41,7 +41,7 @@ from acvp.data.policies import (
     share_of_episode,
 )
 from acvp.data.recording import EpisodeRecorder, StoreWriter, open_writer
-from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo
+from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import AT_ONCE, LONGEST, UserError, require, require_probability, require_seed
@@ -299,12 +299,13 @@ def collect(
     """
     player = make_player(config, load)
     with open_writer(config.out, _describe(config, player.game)) as writer:
-        _report(writer, progress)
-        if _enough(writer.entries, config.frames) is None:
+        progress(writer.frames, writer.size)
+        recorded = Recorded(writer)
+        if recorded.enough(config.frames) is None:
             write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
-            _fill(writer, config, player, partial(_make_player_again, load=load), progress)
-        _drop_surplus(writer, config)
-        _report(writer, progress)
+            _fill(recorded, config, player, partial(_make_player_again, load=load), progress)
+        _drop_surplus(recorded, config)
+        progress(writer.frames, writer.size)
     player.game.close()
     return EpisodeStore(config.out)
 
@@ -319,49 +320,52 @@ class Workers(Protocol):
     def close(self) -> None: ...
 
 
-def _fill(
-    writer: StoreWriter, config: CollectConfig, player: PlayEpisode, make: MakePlayer, progress: Progress
-) -> None:
+class Recorded:
+    """What a collection has recorded: counts the episodes from 0 on without a gap, each once."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self.writer = writer
+        self._episodes = self._frames = 0
+
+    def enough(self, frames: int) -> int | None:
+        """Return how many episodes from 0 on, without a gap, have `frames` frames together; None: not yet.
+
+        The frames asked for must not fall from one call to the next.
+        """
+        while self._frames < frames and (entry := self.writer.entry(self._episodes)) is not None:
+            self._frames += entry.frames
+            self._episodes += 1
+        return self._episodes if self._frames >= frames else None
+
+    def missing(self) -> Iterator[int]:
+        """Yield the numbers of the episodes that are not there now, without end."""
+        return (number for number in count() if self.writer.entry(number) is None)
+
+
+def _fill(recorded: Recorded, config: CollectConfig, player: PlayEpisode, make: MakePlayer, progress: Progress) -> None:
     workers: Workers = LocalWorker(player) if config.workers == 1 else WorkerProcesses(make, config, config.workers)
-    there = {entry.number for entry in writer.entries}
-    missing = (number for number in count() if number not in there)
+    writer, missing = recorded.writer, recorded.missing()
     try:
-        while _enough(writer.entries, config.frames) is None:
+        while recorded.enough(config.frames) is None:
             for _ in range(workers.free):
                 workers.submit(next(missing))
             for episode in workers.collect():
                 writer.add(episode)
-            _report(writer, progress)
+            progress(writer.frames, writer.size)
     finally:
         workers.close()
 
 
-def _drop_surplus(writer: StoreWriter, config: CollectConfig) -> None:
+def _drop_surplus(recorded: Recorded, config: CollectConfig) -> None:
     """Remove the episodes that this collection, or a killed one, recorded beyond the frames asked for."""
-    file, episodes = config.out / GOAL_NAME, _enough(writer.entries, config.frames)
+    file, episodes = config.out / GOAL_NAME, recorded.enough(config.frames)
     try:
         goal = read_file(file, config.out)[:20] if file.exists() else b""
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     if episodes is not None and goal.isdigit() and int(goal) <= config.frames:
-        writer.remove_from(episodes)
+        recorded.writer.remove_from(episodes)
         file.unlink()
-
-
-def _enough(entries: list[IndexEntry], frames: int) -> int | None:
-    """Return how many episodes from 0 on, without a gap, have `frames` frames together; None: not yet."""
-    total = 0
-    for position, entry in enumerate(entries):
-        if entry.number != position:
-            return None
-        total += entry.frames
-        if total >= frames:
-            return position + 1
-    return None
-
-
-def _report(writer: StoreWriter, progress: Progress) -> None:
-    progress(sum(entry.frames for entry in writer.entries), sum(entry.size for entry in writer.entries))
 
 
 def _describe(config: CollectConfig, game: Game) -> StoreInfo:

@@ -180,11 +180,19 @@ class StoreWriter:
     def __init__(self, path: Path, info: StoreInfo) -> None:
         self.path, self.info = path, info
         self._entries = {entry.number: entry for entry in read_index(path)}
+        self.frames = sum(entry.frames for entry in self._entries.values())
+        """Frames of the dataset."""
+        self.size = sum(entry.size for entry in self._entries.values())
+        """Bytes of its part files."""
 
     @property
     def entries(self) -> list[IndexEntry]:
         """The entries of the dataset, by number."""
         return [self._entries[number] for number in sorted(self._entries)]
+
+    def entry(self, number: int) -> IndexEntry | None:
+        """Return the entry of an episode; None: the dataset does not have it."""
+        return self._entries.get(number)
 
     def add(self, episode: Episode) -> None:
         """Add an episode; when this returns, it survives kills and power losses."""
@@ -200,7 +208,7 @@ class StoreWriter:
         """Remove the episodes from `number` on: first from the index, then from the disk."""
         surplus = [n for n in self._entries if n >= number]
         for n in surplus:
-            del self._entries[n]
+            self._count(self._entries.pop(n), -1)
         self.rewrite_index()
         for n in surplus:
             part_path(self.path, n).unlink(missing_ok=True)
@@ -225,6 +233,11 @@ class StoreWriter:
     def _enter(self, entry: IndexEntry) -> None:
         append_line(self.path / INDEX_NAME, entry.to_line())
         self._entries[entry.number] = entry
+        self._count(entry, 1)
+
+    def _count(self, entry: IndexEntry, sign: int) -> None:
+        self.frames += sign * entry.frames
+        self.size += sign * entry.size
 
     def adopt_finished_parts(self) -> None:
         """Index the parts that a killed writer finished but did not list, and remove an unfinished last line."""

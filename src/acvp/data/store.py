@@ -6,21 +6,27 @@
 
 A part is written first, then its index line. A killed writer leaves at most one finished part without its line, and the
 next writer adds the line. Counts are computed from the index, and the index is checked against the parts.
+
+Several datasets can be read as one (`join` in merge.py): such a dataset has several folders, and each of its episodes
+is in one of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from threading import Lock
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, parse
+from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeHeader, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
 from acvp.data.policies import PolicyShare
 from acvp.durable import finished_lines, read_file, unseal
@@ -32,6 +38,8 @@ INDEX_NAME = "index.jsonl"
 PARTS_NAME = "episodes"
 MAX_COUNT = 2**40
 """Larger numbers in an index are damage; they are refused before they can overflow."""
+KEPT_BYTES = 2**30
+"""Compressed episodes that a process keeps in memory: those read last. Others are read and checked again."""
 
 
 class StoreError(UserError):
@@ -103,34 +111,81 @@ class IndexEntry:
     @property
     def colors(self) -> Palette | None:
         """The palette (K, 3); None: raw RGB."""
-        return None if self.palette is None else np.frombuffer(bytes.fromhex(self.palette), np.uint8).reshape(-1, 3)
+        return None if self.palette is None else _colors(self.palette)
 
     def to_line(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self))  # asdict would copy each value
+
+
+def _colors(palette: str) -> Palette:
+    """Return the colors (K, 3) of hexadecimal digits."""
+    return np.frombuffer(bytes.fromhex(palette), np.uint8).reshape(-1, 3)
 
 
 def part_path(folder: Path, number: int) -> Path:
     return folder / PARTS_NAME / f"{number:06d}.safetensors"
 
 
+class Origin(NamedTuple):
+    """One of several datasets that are read as one."""
+
+    path: Path
+    info: StoreInfo
+    digest: str
+    episodes: int
+
+
+class EpisodeCache:
+    """The episodes read last, up to a number of bytes; threads can share it, other processes get an empty one."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        self._most, self._bytes = most, 0
+        self._kept: OrderedDict[tuple[int, int], tuple[Episode, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[EpisodeCache], tuple[int]]:
+        return EpisodeCache, (self._most,)
+
+    def find(self, key: tuple[int, int]) -> Episode | None:
+        """Return an episode by its dataset and number, if it is kept."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def keep(self, key: tuple[int, int], episode: Episode, size: int) -> None:
+        """Keep an episode, and drop those that were not read for longest where there are too many bytes."""
+        with self._lock:
+            self._bytes += size - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = episode, size
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1][1]
+
+
 class EpisodeStore(Sequence[Episode]):
-    """A dataset as a sequence of episodes, read when needed; compressed episodes stay in memory once read."""
+    """A dataset as a sequence of episodes, read when needed; those read last stay in memory, compressed."""
 
     def __init__(
-        self, path: str | Path, info: StoreInfo | None = None, entries: Sequence[IndexEntry] | None = None
+        self,
+        path: str | Path,
+        info: StoreInfo | None = None,
+        entries: Sequence[IndexEntry] | None = None,
+        *,
+        origins: Sequence[Origin] = (),
+        sources: Sequence[int] = (),
     ) -> None:
         """Open the dataset in a folder; store.json and the index are read now, episodes when they are asked for.
 
-        `info` and `entries` replace what the folder says, for a subset or another description of the same episodes.
+        `info` and `entries` replace what the folder says, for a subset or another description of the same episodes. Of
+        several datasets read as one, `origins` are these datasets, and `sources` says which of them each episode is in.
         """
         self.path = Path(path)
         self.info = read_info(self.path) if info is None else info
         self.entries = tuple(read_index(self.path) if entries is None else entries)
-        self._episodes: dict[int, Episode] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out cached episodes: another process reads them itself."""
-        return self.__dict__ | {"_episodes": {}}
+        self.origins = tuple(origins)
+        self.sources = tuple(sources) if origins else (0,) * len(self.entries)
+        self._cache = EpisodeCache()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -142,13 +197,18 @@ class EpisodeStore(Sequence[Episode]):
     def __getitem__(self, position: int | slice) -> Episode | EpisodeStore:
         if isinstance(position, slice):
             return self.subset(range(len(self))[position])
-        entry = self.entries[position]
-        if entry.number not in self._episodes:
-            self._episodes[entry.number] = self._load(entry)
-        return self._episodes[entry.number]
+        key = self.sources[position], self.entries[position].number
+        episode = self._cache.find(key)
+        if episode is None:
+            episode = self.read(position)
+            self._cache.keep(key, episode, self.entries[position].size)
+        return episode
 
-    def _load(self, entry: IndexEntry) -> Episode:
-        episode, (height, width, _) = load_part(self.path, entry), self.info.frame_shape
+    def read(self, position: int) -> Episode:
+        """Read and check an episode without keeping it in memory."""
+        folder = self.origins[self.sources[position]].path if self.origins else self.path
+        episode = load_part(folder, self.entries[position])
+        height, width, _ = self.info.frame_shape
         if (episode.header.height, episode.header.width) != (height, width):
             raise StoreError(
                 f"{episode.origin}: frames of {episode.header.height}×{episode.header.width} "
@@ -157,7 +217,8 @@ class EpisodeStore(Sequence[Episode]):
         return episode
 
     def __iter__(self) -> Iterator[Episode]:
-        return (self[i] for i in range(len(self)))
+        """Yield all episodes; they are not kept, so that memory does not grow with the dataset."""
+        return (self.read(i) for i in range(len(self)))
 
     def __repr__(self) -> str:
         height, width, _ = self.info.frame_shape
@@ -169,22 +230,42 @@ class EpisodeStore(Sequence[Episode]):
 
     def subset(self, positions: Sequence[int]) -> EpisodeStore:
         """Return a dataset of some of the episodes, which shares the cached ones."""
-        part = EpisodeStore(self.path, self.info, [self.entries[i] for i in positions])
-        part._episodes = self._episodes
+        part = EpisodeStore(
+            self.path,
+            self.info,
+            [self.entries[i] for i in positions],
+            origins=self.origins,
+            sources=[self.sources[i] for i in positions],
+        )
+        part._cache = self._cache
         return part
 
     def played_by(self, position: int) -> PolicyShare:
         """Return the policy that played an episode, and its ε."""
-        header = self[position].header
-        if header.policy is None or header.epsilon is None:
-            return PolicyShare(self.info.policy, self.info.epsilon)
-        return PolicyShare(header.policy, header.epsilon)
+        return self.player(position, self[position].header)
+
+    def player(self, position: int, header: EpisodeHeader) -> PolicyShare:
+        """Return the same for an episode that has been read."""
+        if header.policy is not None and header.epsilon is not None:
+            return PolicyShare(header.policy, header.epsilon)
+        info = self.origins[self.sources[position]].info if self.origins else self.info
+        return PolicyShare(info.policy, info.epsilon)
 
     @property
+    def digests(self) -> tuple[str, ...]:
+        """The digests of the whole datasets that are read as one, or of the only one."""
+        return tuple(origin.digest for origin in self.origins) or (self.digest,)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the dataset, or of the first one that is read."""
+        return self.origins[0].path if self.origins else self.path
+
+    @cached_property
     def frames(self) -> int:
         return sum(entry.frames for entry in self.entries)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes of the part files."""
         return sum(entry.size for entry in self.entries)
@@ -196,18 +277,20 @@ class EpisodeStore(Sequence[Episode]):
     @cached_property
     def palette(self) -> Palette | None:
         """All colors, in order of appearance; None if there are over 256 and frames are RGB."""
-        palettes = [entry.colors for entry in self.entries]
-        known = [palette for palette in palettes if palette is not None]
-        if len(known) < len(palettes):
+        different = dict.fromkeys(entry.palette for entry in self.entries)  # in order; many episodes share one
+        known = [_colors(palette) for palette in different if palette is not None]
+        if len(known) < len(different):
             return None
         merged = merge_palettes(known)
         return merged if len(merged) <= MAX_COLORS else None
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of the whole dataset: equal datasets have equal digests."""
-        lines = json.dumps(self.info.to_json(), sort_keys=True) + "".join(entry.to_line() for entry in self.entries)
-        return hashlib.sha256(lines.encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(self.info.to_json(), sort_keys=True).encode())
+        for source, entry in zip(self.sources, self.entries, strict=True):
+            digest.update(f"{source or ''}{entry.to_line()}".encode())
+        return digest.hexdigest()
 
 
 def read_info(path: Path) -> StoreInfo:
@@ -275,7 +358,10 @@ def read_index(path: Path) -> list[IndexEntry]:
 
 def parse_entry(line: bytes) -> IndexEntry:
     """Parse a line of the index; ValueError unless it is exactly as acvp writes it."""
-    entry = IndexEntry(**json.loads(line.decode()))
+    values = json.loads(line.decode())
+    if isinstance(values, dict) and isinstance(values.get("palette"), str):
+        values["palette"] = sys.intern(values["palette"])  # most episodes have the same one
+    entry = IndexEntry(**values)
     kinds: dict[str, Any] = {"int": int, "str": str, "str | None": (str, type(None))}
     for field_ in fields(IndexEntry):
         value = getattr(entry, field_.name)

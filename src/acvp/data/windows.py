@@ -129,6 +129,16 @@ class Windows:
         ranges = (range(max(0, event - length + 2), min(last, event - context + 1) + 1) for event in events)
         return sorted({start for starts in ranges for start in starts})
 
+    def share_out(self, weights: NDArray[np.float64], shares: Sequence[float]) -> NDArray[np.float64]:
+        """Return weights (len(windows),) scaled so that the windows of each dataset have its share of the total.
+
+        A dataset whose windows all have weight 0 gets nothing.
+        """
+        sources = np.repeat(np.array(self.store.sources, np.int64), np.diff(self._stops, prepend=0))
+        totals = np.bincount(sources, weights, minlength=len(shares))
+        factors = np.divide(shares, totals, out=np.zeros(len(shares)), where=totals > 0)
+        return np.asarray(weights * factors[sources], np.float64)
+
     def priority(self, share: float, weights: NDArray[np.float64]) -> tuple[Priority, ...]:
         """Return a priority by weights (len(windows),), or none if the share or all weights are 0."""
         if len(weights) != len(self):
@@ -227,7 +237,8 @@ def choose_starts(store: EpisodeStore, window: Window, count: int, *, seed: int,
         )
     chosen = []
     for position, share in enumerate(_deal(counts, count, seed)):
-        rng = generator("places", seed, store.entries[position].number)
+        source = store.sources[position]  # of several datasets, each counts its episodes from 0
+        rng = generator("places", seed, store.entries[position].number, *([source] if source else []))
         starts = rng.choice(int(counts[position]), int(share), replace=False)
         chosen += [WindowStart(position, int(start)) for start in sorted(starts)]
     return chosen

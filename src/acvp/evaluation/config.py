@@ -28,8 +28,8 @@ class EvaluateConfig:
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
     """Run folders or predictor folders, all of one game, view and action set."""
-    data: Path
-    """Dataset to evaluate on. If it is the training dataset, only the held-out episodes are used."""
+    data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
+    """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
     trained_on: Annotated[Path | None, optional("PATH", "none")] = None
     """Training dataset, if --data is another one. Fails if an episode is in both."""
     out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None

@@ -215,7 +215,7 @@ COUNTERFACTUAL_NAME, PARTS_NAME = "counterfactual.json", "counterfactual.jsonl"
 def counterfactual_runs(config: CounterfactualConfig, load: Load, stage: Stage) -> dict[str, Any]:
     """Compare the futures of a configuration's runs, write all files, and return what counterfactual.json holds."""
     started = time.monotonic()
-    models, part = open_runs(config.predictors, config.data, config.trained_on, config.device, load)
+    models, part = open_runs(config.predictors, (config.data,), config.trained_on, config.device, load)
     out = config.out or default_out(config.predictors)
     with unfinished_results(out / PARTS_NAME) as results:
         comparison, body = compare_futures(models, part, config, stage("branching"), results)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from acvp.bootstrap import LEVEL, RESAMPLES, Accumulator, Bootstrap, Curve
 from acvp.console import Device, Progress, Stage
+from acvp.data.merge import join
 from acvp.data.objects import ObjectFinder, Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
@@ -284,10 +285,10 @@ def _outcomes(
 
 
 def open_runs(
-    runs: Sequence[Path], data: Path, trained_on: Path | None, device: Device, load: Load
+    runs: Sequence[Path], data: Sequence[Path], trained_on: Path | None, device: Device, load: Load
 ) -> tuple[list[LoadedModel], HeldOutPart]:
-    """Return the models of runs, and the episodes of a dataset that none of them was trained on."""
-    store = EpisodeStore(data)
+    """Return the models of runs, and the episodes of one or several datasets that none of them was trained on."""
+    store = join(data)
     models = [as_model(path, load(path), device) for path in runs]
     trained = [training_of(path) for path in runs]
     for model, training in zip(models, trained, strict=True):

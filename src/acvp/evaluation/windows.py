@@ -7,7 +7,7 @@ Shapes: T given frames, P plans, L steps of a plan, h height, w width and C chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,8 @@ from acvp.seeding import generator
 class Trained:
     """The training data of a run."""
 
-    digest: str
-    """Of the dataset."""
-    held_out: tuple[int, ...]
-    """Positions of the episodes it was not trained on."""
+    held_out: Mapping[str, tuple[int, ...]]
+    """Digest of each dataset → positions of its episodes that the run was not trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +46,24 @@ class HeldOutPart:
 def held_out_part(
     store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
 ) -> HeldOutPart:
-    """Return the episodes of a store that every run has held out; all of a store that none was trained on."""
-    own = [run for run in trained if run is not None and run.digest == store.digest]
-    if not own:
+    """Return the episodes that every run has held out; all of a dataset that none was trained on."""
+    runs = [run.held_out for run in trained if run is not None]
+    if not any(digest in held_out for held_out in runs for digest in store.digests):
         return _other_store(store, trained_on)
-    held_out = set(range(len(store))).intersection(*(run.held_out for run in own))
+    counts = [origin.episodes for origin in store.origins] or [len(store)]
+    held_out: list[int] = []
+    first = 0
+    for digest, count in zip(store.digests, counts, strict=True):
+        own = [positions[digest] for positions in runs if digest in positions]
+        held_out += [first + position for position in sorted(set(range(count)).intersection(*own))]
+        first += count
     if not held_out:
         raise UserError(
-            f"{store.path}: the runs were split by different seeds and have no held-out episode in common; "
-            "train them with one --seed, or record a test store with another seed and pass it as --data"
+            f"{store.path}: the runs have no held-out episode in common in it; train them with one --seed, or record a "
+            "test dataset with another seed and pass it as --data"
         )
     how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes"
-    return HeldOutPart(store=store.subset(sorted(held_out)), how=how)
+    return HeldOutPart(store=store.subset(held_out), how=how)
 
 
 def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOutPart:
@@ -74,7 +78,7 @@ def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOu
 def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: EpisodeStore) -> None:
     """Refuse a bare predictor on the store it was trained on: nothing says which episodes it has not seen."""
     about = model.predictor.about
-    if trained is None and about is not None and store.digest[:16] in about.data:
+    if trained is None and about is not None and any(digest[:16] in about.data for digest in store.digests):
         raise UserError(
             f"{model.name} was trained on {store.path} and does not say which episodes were held out: name its run's "
             "folder, or pass another store as --data"
@@ -90,7 +94,13 @@ def training_of(path: Path) -> Trained | None:
     config = RunFolder(run).read_config()
     if not {"store", "held_out"} <= config.keys():
         raise UserError(f"{run}: config.json does not say which episodes were held out; train it again")
-    return Trained(digest=config["store"], held_out=tuple(config["held_out"]))
+    stores = config.get("stores") or [[config["store"], max(config["held_out"], default=0) + 1]]
+    held_out: dict[str, tuple[int, ...]] = {}
+    first = 0
+    for digest, count in stores:
+        held_out[digest] = tuple(i - first for i in config["held_out"] if first <= i < first + count)
+        first += count
+    return Trained(held_out=held_out)
 
 
 def evenly(count: int, size: int) -> list[int]:

@@ -20,6 +20,7 @@ from acvp.errors import (
     AT_ONCE,
     LONGEST,
     MAX_MINUTES,
+    MOST,
     UserError,
     require,
     require_above_zero,
@@ -42,8 +43,10 @@ DECAY_STEPS = 100_000
 class TrainConfig:
     """Train a predictor on a dataset. If interrupted, run the same command again to resume."""
 
-    data: Path
-    """Dataset folder, made by acvp collect."""
+    data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
+    """Dataset folder, made by acvp collect. Several are used as one: they need the same frame size and actions."""
+    shares: Annotated[tuple[float, ...], optional("SHARE …", "by the number of windows")] = ()
+    """Shares of the windows drawn from each of several datasets, such as 0.7 0.3; they count relative to their sum."""
     model: Annotated[str, arg(metavar="NAME")] = "feedforward"
     """pixel: classifies the color of every pixel. feedforward, recurrent: the paper's networks.
     no-action, mlp: the paper's baselines. MODULE:CLASS: your own, together with --import MODULE."""
@@ -102,6 +105,7 @@ class TrainConfig:
         require_share(test_fraction=self.test_fraction)
         require_seed(self.seed)
         require_device(self.device)
+        require_shares(self.shares, self.data)
 
     def command(self, run: Path, minutes: float) -> str:
         """Return the command line that continues a run with these options until it has had so many minutes."""
@@ -111,10 +115,25 @@ class TrainConfig:
             if option.name in ("run", "minutes", "resume", "knobs") or value == option.default:
                 continue
             name = "import" if option.name == "import_module" else option.name.replace("_", "-")
-            words += [f"--{name}", *([] if value is True else [str(value)])]
+            words += [f"--{name}", *_words(value)]
         for name, values in self.knobs.items():
             words += [f"--{name.replace('_', '-')}", *values]
         return shlex.join(words)
+
+
+def require_shares(shares: Sequence[float], data: Sequence[Path]) -> None:
+    """Raise UserError unless there are no shares, or one above 0 for each dataset."""
+    for share in shares:
+        require_above_zero(MOST, shares=share)
+    if shares and len(shares) != len(data):
+        raise UserError(f"--shares has {len(shares)} values for {len(data)} datasets: give one for each, or none")
+
+
+def _words(value: Any) -> list[str]:
+    """Return an option's value as the words of a command line."""
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    return [] if value is True else [str(value)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +241,8 @@ class TrainingConfig:
     """Held-out windows."""
     horizons: tuple[int, ...] = (1, 10, 30)
     """Prediction steps at which the held-out error is measured."""
+    shares: tuple[float, ...] = ()
+    """Shares of the windows drawn from each of several datasets; empty: by the number of windows."""
 
     def __post_init__(self) -> None:
         if not self.phases:

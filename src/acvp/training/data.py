@@ -87,10 +87,16 @@ class TrainingData:
         if phase.priority_share:
             self.compute_priorities()
             assert self._priorities is not None
-            priorities += windows.priority(phase.priority_share, window_priorities(windows, self._priorities))
+            weights = self._shared(windows, window_priorities(windows, self._priorities))
+            priorities += windows.priority(phase.priority_share, weights)
         if phase.event_share:
-            priorities += windows.priority(phase.event_share, windows.event_weights())
+            priorities += windows.priority(phase.event_share, self._shared(windows, windows.event_weights()))
+        if self.config.shares:  # all the rest
+            priorities += windows.priority(1.0, self._shared(windows, np.ones(len(windows))))
         return priorities
+
+    def _shared(self, windows: Windows, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        return windows.share_out(weights, self.config.shares) if self.config.shares else weights
 
     def batches(
         self, phase: Phase, first_step: int, *, rank: int, world_size: int, threads: int

@@ -38,7 +38,7 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
     if config.predict_rewards:
         fields |= {"predict_rewards": True}
     training = PRESETS[config.preset](kind.config_class(**fields))
-    training = replace(training, view=view, seed=config.seed, test_fraction=config.test_fraction)
+    training = replace(training, view=view, seed=config.seed, test_fraction=config.test_fraction, shares=config.shares)
     training = with_defaults(training, defaults)
     return (
         training
@@ -129,6 +129,7 @@ def config_from_dict(values: dict[str, Any]) -> TrainingConfig:
                 "optimizer": OptimizerConfig(**values["optimizer"]),
                 "phases": tuple(Phase(**phase) for phase in values["phases"]),
                 "horizons": tuple(values.get("horizons", (1, 10, 30))),
+                "shares": tuple(values.get("shares", ())),
             }
         )
     except (KeyError, TypeError) as error:

@@ -250,6 +250,8 @@ def _begin(
         "data": data.store.info.env_id,
         "held_out": data.held_out_episodes,
     }
+    if data.store.origins:
+        body["stores"] = [[origin.digest, origin.episodes] for origin in data.store.origins]
     if fabric.is_global_zero:
         start(run, body, resume=config.resume, check=lambda before: _check_config(run, before, body))
     fabric.barrier()
@@ -326,7 +328,7 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         view=training.view,
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.played_by}, "
-        f"store digest {data.store.digest[:16]}",
+        f"store digest {', '.join(digest[:16] for digest in data.store.digests)}",
         compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{training.name}, seed {training.seed}",

@@ -1,0 +1,249 @@
+"""Several datasets as one: read together, or copied into a new dataset; and copies of some episodes of a dataset.
+
+Palettes are merged; frame sizes and actions must agree. Copies are written like recordings: an episode is whole or
+absent, and the same command run again copies the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isnan
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from acvp.data.episode import Episode
+from acvp.data.policies import PolicyShare
+from acvp.data.recording import StoreWriter, open_writer
+from acvp.data.split import split_positions
+from acvp.data.store import PARTS_NAME, EpisodeStore, Origin, StoreInfo
+from acvp.durable import check_space
+from acvp.errors import UserError
+
+Progress = Callable[[int, int], None]
+"""Called with (episodes done, all episodes)."""
+
+
+def join(paths: Sequence[Path]) -> EpisodeStore:
+    """Open one dataset, or several as one in the order named; UserError if frame sizes or actions differ."""
+    if not paths:
+        raise UserError("--data is empty: name at least one dataset")
+    stores = [EpisodeStore(path) for path in paths]
+    if len(stores) == 1:
+        return stores[0]
+    _refuse_twice(stores)
+    return EpisodeStore(
+        " + ".join(map(str, paths)),
+        joined_info(stores),
+        [entry for store in stores for entry in store.entries],
+        origins=[Origin(store.path, store.info, store.digest, len(store)) for store in stores],
+        sources=[number for number, store in enumerate(stores) for _ in store.entries],
+    )
+
+
+def joined_info(stores: Sequence[EpisodeStore]) -> StoreInfo:
+    """Return the description of several datasets together; UserError if frame sizes or actions differ."""
+    first, *others = stores
+    for other in others:
+        _refuse_different(first, other)
+    infos = [store.info for store in stores]
+    if all(info == infos[0] for info in infos):
+        return infos[0]
+    settings, seeds = infos[0].settings, {info.seed for info in infos}
+    same_game = all((info.env_id, info.settings) == (infos[0].env_id, settings) for info in infos)
+    shares = tuple(dict.fromkeys(share for info in infos for share in shares_of(info)))
+    versions: dict[str, dict[str, None]] = {}
+    for info in infos:
+        for library, version in info.versions.items():
+            versions.setdefault(library, {})[version] = None
+    return replace(
+        infos[0],
+        env_id=" + ".join(dict.fromkeys(info.env_id for info in infos)),
+        settings=settings if same_game else {},
+        policy=", ".join(dict.fromkeys(share.policy for share in shares)),
+        epsilon=fmean(share.epsilon for share in shares),
+        seed=infos[0].seed if len(seeds) == 1 else 0,
+        versions={library: " / ".join(named) for library, named in versions.items()},
+        mix=shares if len(shares) > 1 else (),
+    )
+
+
+def shares_of(info: StoreInfo) -> tuple[PolicyShare, ...]:
+    """Return the policies of a dataset with their ε."""
+    return info.mix or (PolicyShare(info.policy, info.epsilon),)
+
+
+def _refuse_twice(stores: Sequence[EpisodeStore]) -> None:
+    folders = [store.path.resolve() for store in stores]
+    for number, store in enumerate(stores):
+        if folders.index(store.path.resolve()) < number:
+            raise UserError(f"{store.path} is named twice; name each dataset once (--shares draws one more often)")
+
+
+def _refuse_different(first: EpisodeStore, other: EpisodeStore) -> None:
+    """Refuse a dataset whose frames or actions are not those of the first one."""
+    sizes = ["×".join(map(str, store.info.frame_shape[:2])) for store in (first, other)]
+    if sizes[0] != sizes[1]:
+        raise UserError(
+            f"{first.path} has frames of {sizes[0]}, {other.path} of {sizes[1]}: only datasets of one frame size can "
+            "be joined"
+        )
+    ours, theirs = first.info.action_meanings, other.info.action_meanings
+    if ours != theirs:
+        raise UserError(
+            f"{first.path} has {len(ours)} actions ({_listed(ours)}), {other.path} {len(theirs)} ({_listed(theirs)}): "
+            "only datasets with the same actions can be joined"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + ", …" * (len(names) > 8)
+
+
+class Copy(NamedTuple):
+    """An episode to be copied."""
+
+    store: EpisodeStore
+    position: int
+    number: int
+    """Its number in the new dataset."""
+
+
+def merge(paths: Sequence[Path], out: Path, progress: Progress = lambda done, total: None) -> EpisodeStore:
+    """Copy all episodes of several datasets into a new one.
+
+    Datasets with the same description and no episode number in common, such as shards of a collection, keep their
+    numbers. Otherwise episodes are numbered from 0 in the order of the datasets.
+    """
+    if len(paths) < 2:
+        raise UserError(f"merge needs at least two datasets, and {len(paths)} is named")
+    stores = [EpisodeStore(path) for path in paths]
+    _refuse_twice(stores)
+    info = joined_info(stores)
+    copies = [Copy(store, i, entry.number) for store in stores for i, entry in enumerate(store.entries)]
+    numbers = {copy.number for copy in copies}
+    if len(numbers) < len(copies) or any(store.info != info for store in stores):
+        copies = [copy._replace(number=number) for number, copy in enumerate(copies)]
+    return copy_episodes(sorted(copies, key=lambda copy: copy.number), info, out, progress)
+
+
+def copy_split(
+    store: EpisodeStore, out: Path, *, test_fraction: float, seed: int, progress: Progress
+) -> tuple[EpisodeStore, EpisodeStore]:
+    """Copy a dataset into the datasets out/train and out/test, split as `acvp train` would split it."""
+    train, test = split_positions(store, test_fraction=test_fraction, seed=seed)
+
+    def copy(name: str, positions: Sequence[int], before: int) -> EpisodeStore:
+        copies = [Copy(store, i, store.entries[i].number) for i in positions]
+        return copy_episodes(copies, store.info, out / name, lambda done, _: progress(before + done, len(store)))
+
+    return copy("train", train, 0), copy("test", test, len(train))
+
+
+class Range(NamedTuple):
+    """Numbers from the lowest to the highest, both included."""
+
+    lowest: float
+    highest: float
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float) and self.lowest <= value <= self.highest
+
+
+def parse_range(option: str, text: str) -> Range:
+    """Return the range that MIN:MAX stands for; either can be left out."""
+    match = re.fullmatch(r"([^:]*):([^:]*)", text)
+    try:
+        lowest, highest = (float(side) if side.strip() else None for side in match.groups()) if match else (None, None)
+    except ValueError:
+        lowest = highest = None
+    known = [side for side in (lowest, highest) if side is not None]
+    if not known or any(isnan(side) for side in known):
+        raise UserError(f"--{option} {text}: write MIN:MAX, such as 10:200, or one of them, such as 10: or :200")
+    range_ = Range(-inf if lowest is None else lowest, inf if highest is None else highest)
+    if range_.lowest > range_.highest:
+        raise UserError(f"--{option} {text}: no number is from {range_.lowest:g} to {range_.highest:g}; swap them")
+    return range_
+
+
+EVERY = Range(-inf, inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Criteria:
+    """Which episodes a filter keeps: those that meet all criteria."""
+
+    policies: tuple[str, ...] = ()
+    """Names of the policies that may have played; empty: any."""
+    returns: Range = EVERY
+    """Sum of an episode's rewards."""
+    length: Range = EVERY
+    """Frames of an episode."""
+    episodes: Range = EVERY
+    """Number of an episode."""
+
+    def meets(self, episode: Episode, policy: str) -> bool:
+        """Return whether an episode that a policy played is kept."""
+        return (
+            (not self.policies or policy in self.policies)
+            and float(episode.rewards.sum()) in self.returns
+            and len(episode) in self.length
+            and episode.header.number in self.episodes
+        )
+
+
+def copy_filtered(store: EpisodeStore, criteria: Criteria, out: Path, progress: Progress) -> EpisodeStore:
+    """Copy the episodes that meet the criteria into a new dataset; they keep their numbers."""
+    unknown = set(criteria.policies) - {share.policy for share in shares_of(store.info)}
+    if unknown:
+        played = ", ".join(dict.fromkeys(share.policy for share in shares_of(store.info)))
+        raise UserError(f"--policy {min(unknown)}: {store.path} was played by {played}")
+    kept = []
+    for position, episode in enumerate(store):
+        if criteria.meets(episode, store.player(position, episode.header).policy):
+            kept.append(Copy(store, position, episode.header.number))
+    if not kept:
+        raise UserError(
+            f"{store.path}: none of its {len(store)} episodes meets all criteria; acvp data info shows them"
+        )
+    return copy_episodes(kept, store.info, out, progress)
+
+
+def copy_episodes(copies: Sequence[Copy], info: StoreInfo, out: Path, progress: Progress) -> EpisodeStore:
+    """Copy episodes into the dataset at `out`, without those that it has already."""
+    for store in {id(copy.store): copy.store for copy in copies}.values():
+        if store.path.resolve() == out.resolve():
+            raise UserError(f"--out {out} is one of the datasets to copy; choose another folder")
+    with open_writer(out, info) as writer:
+        missing = _missing(copies, writer)
+        check_space(out / PARTS_NAME, sum(copy.store.entries[copy.position].size for copy in missing))
+        progress(len(copies) - len(missing), len(copies))
+        for done, copy in enumerate(missing, len(copies) - len(missing) + 1):
+            writer.add(_copied(copy, info))
+            progress(done, len(copies))
+        writer.rewrite_index()
+    return EpisodeStore(out)
+
+
+def _missing(copies: Sequence[Copy], writer: StoreWriter) -> list[Copy]:
+    """Return the episodes that the dataset does not have yet; UserError if it has others."""
+    planned = {copy.number: copy.store.entries[copy.position] for copy in copies}
+    for entry in writer.entries:
+        source = planned.get(entry.number)
+        if source is None or source.content != entry.content:
+            raise UserError(
+                f"{writer.path}: its episode {entry.number} ({entry.frames} frames) is not one to copy there: "
+                "it is another dataset; choose another --out"
+            )
+    return [copy for copy in copies if writer.entry(copy.number) is None]
+
+
+def _copied(copy: Copy, info: StoreInfo) -> Episode:
+    """Return an episode under its new number; it says who played it where the new dataset does not."""
+    episode = copy.store.read(copy.position)
+    header = replace(episode.header, number=copy.number)
+    if copy.store.info != info and info.mix:
+        header = replace(header, **copy.store.player(copy.position, header)._asdict())
+    return replace(episode, header=header)
