@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 
 from acvp.console import TextTable, banded, number
@@ -34,6 +35,9 @@ from acvp.figures import (
 )
 
 BASELINE_LINES = ("--", ":")
+BASELINE_LABELS = {"copy-last-frame": "copying the last frame", "mean-frame": "mean of the training frames"}
+DECADES = 30
+"""Ratio of the largest to the smallest error from which on an axis is logarithmic."""
 
 
 def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
@@ -50,7 +54,7 @@ def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = 
         else:
             _draw(axes, name, curves[metric], RUN_COLORS[runs.index(name) % len(RUN_COLORS)], "-")
     _label(axes, body["metrics"][metric], colors)
-    _fit(axes, metric, body["metrics"][metric])
+    _fit(axes, metric, body)
     caption(figure, _caption(body, metric), colors)
     return figure
 
@@ -59,7 +63,7 @@ def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str
     mean, low, high = (np.array(curve[part], np.float64) for part in ("mean", "low", "high"))
     steps = np.arange(1, len(mean) + 1)
     marker = "o" if len(steps) == 1 else None
-    axes.plot(steps, mean, line, color=color, label=name, linewidth=1.6, marker=marker)
+    axes.plot(steps, mean, line, color=color, label=BASELINE_LABELS.get(name, name), linewidth=1.6, marker=marker)
     axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
 
 
@@ -72,19 +76,40 @@ def _label(axes: Axes, described: Mapping[str, Any], colors: dict[str, str]) -> 
     legend_below(axes, colors)
 
 
-def _fit(axes: Axes, metric: str, described: Mapping[str, Any]) -> None:
-    """Begin the axis where the metric does; a gain far below 0 would hide all others."""
+def _fit(axes: Axes, metric: str, body: Mapping[str, Any]) -> None:
+    """Begin the axis where the metric does, or take logarithms; a gain far below 0 would hide all others."""
     known = METRICS.get(metric)  # a registered metric may be unknown to the process that draws a report
-    if known is not None and known.floor is not None:
+    smallest = smallest_of_decades(body, metric)
+    if smallest is not None:
+        axes.set_yscale("symlog", linthresh=smallest, linscale=0.5)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    elif known is not None and known.floor is not None:
         axes.set_ylim(bottom=known.floor)
-    if described["unit"] == "share":
+    if body["metrics"][metric]["unit"] == "share":
         axes.set_ylim(top=1.02)
     if metric == "gain":
         axes.set_ylim(bottom=max(-1.0, axes.get_ylim()[0]), top=1.02)
 
 
+def smallest_of_decades(body: Mapping[str, Any], metric: str) -> float | None:
+    """Return the power of ten below the smallest error if errors span decades; None where a linear axis shows them."""
+    known = METRICS.get(metric)
+    if known is None or known.floor != 0 or known.better != "lower":
+        return None
+    means = [curves[metric]["mean"] for curves in body["curves"].values() if metric in curves]
+    values = np.concatenate([np.array(mean, np.float64) for mean in means])
+    positive = values[values > 0]  # not NaN
+    if not positive.size or positive.max() < DECADES * positive.min():
+        return None
+    return float(10 ** np.floor(np.log10(positive.min())))
+
+
 def _caption(body: Mapping[str, Any], metric: str) -> str:
     below = " Drawn down to −1." if metric == "gain" else ""
+    smallest = smallest_of_decades(body, metric)
+    if smallest is not None:
+        below = f" Axis: logarithmic above {smallest:g}, linear below."
     return (
         f"{body['metrics'][metric]['formula']}.{below} x̂ clamped to 0..255, fed back unclamped. {body['game']}, view "
         f"{body['view']}, {body['windows']} windows of {body['episodes']} test episodes; bands: 95 %, bootstrap "
@@ -183,6 +208,32 @@ def leading_metric(body: Mapping[str, Any]) -> str:
     """Return the metric to show first; early files do not name one."""
     metric: str = body.get("leading_metric", "error")
     return metric
+
+
+def conclusions(body: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each run: from which step on it is worse than the baselines, and what to do."""
+    metric, (copying, mean) = leading_metric(body), body["baselines"][:2]
+    curves = {name: np.array(curve[metric]["mean"], np.float64) for name, curve in body["curves"].items()}
+    names = [name for name in curves if name not in body["baselines"]]
+    return [f"{name}: {_conclusion(curves[name], curves[copying], curves[mean])}" for name in names]
+
+
+def _conclusion(run: NDArray[np.float64], copying: NDArray[np.float64], mean: NDArray[np.float64]) -> str:
+    for baseline, other, cure in ((copying, "copying the last frame", ": train longer"), (mean, "the mean frame", "")):
+        step = worse_from(run, baseline)
+        if step is not None:
+            when = "at every step" if step == 1 else f"from step {step} on"
+            return f"worse than {other} {when}{cure}"
+    better = int(((run < copying) & (run < mean)).sum())
+    steps = f"all {len(run)} steps" if better == len(run) else f"{better} of {len(run)} steps, also at the last"
+    return f"better than copying the last frame and than the mean frame at {steps}"
+
+
+def worse_from(run: NDArray[np.float64], other: NDArray[np.float64]) -> int | None:
+    """Return the first step from which on all errors are at least those of the other; None if the last is smaller."""
+    better = np.flatnonzero(~(run >= other))
+    first = int(better[-1]) + 2 if len(better) else 1
+    return None if first > len(run) else first
 
 
 def ordered_metrics(body: Mapping[str, Any]) -> list[str]:

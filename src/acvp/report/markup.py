@@ -21,6 +21,7 @@ font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif
 h1{font-size:1.6rem;line-height:1.2;margin:.5rem 0}h2{font-size:1.25rem;margin:2.2rem 0 .6rem;
 border-bottom:1px solid var(--line);padding-bottom:.2rem}h3{font-size:1rem;margin:1.2rem 0 .4rem}
 p,.note{margin:.4rem 0;max-width:46rem}.note,figcaption,small{color:var(--faint);font-size:.85rem}
+.conclusion{font-weight:600}
 nav a{margin-right:1rem;color:var(--accent);text-decoration:none;white-space:nowrap}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.7rem;margin:1rem 0}
 .card{background:var(--card);border-radius:.5rem;padding:.7rem .9rem}.card b{display:block;font-size:1.35rem}

@@ -13,6 +13,7 @@ from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.figures import (
     accuracy_figure,
+    conclusions,
     counterfactual_table,
     curve_figure,
     horizon_tables,
@@ -128,8 +129,9 @@ def make_page(sources: Sources, title: str | None = None) -> str:
 
 
 def _glance(sources: Sources) -> Iterator[str]:
-    """Yield the numbers to see first."""
+    """Yield what to see first: how each run compares with the baselines, then the main numbers."""
     body, futures = sources.evaluation, sources.counterfactual
+    yield from (markup.text(sentence, "conclusion") for sentence in (conclusions(body) if body else ()))
     for run in sources.runs:
         values: list[tuple[str, str]] = []
         if body and run.name in body["curves"]:

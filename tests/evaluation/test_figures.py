@@ -1,0 +1,68 @@
+"""Figures of errors: logarithms where errors span decades, both baselines; conclusions compare with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acvp.evaluation.figures import conclusions, curve_figure, smallest_of_decades, worse_from
+
+
+def curve(*means: float) -> dict[str, list[float]]:
+    return {"mean": list(means), "low": list(means), "high": list(means)}
+
+
+def body(run: tuple[float, ...], copying: tuple[float, ...], mean: tuple[float, ...], metric: str = "error") -> Any:
+    """What evaluation.json holds, of one metric."""
+    described = {"title": "Title", "unit": "sum over a frame", "formula": "formula", "better": "lower"}
+    curves = {"mine": run, "copy-last-frame": copying, "mean-frame": mean}
+    return {
+        "metrics": {metric: described}, "baselines": ["copy-last-frame", "mean-frame"], "leading_metric": metric,
+        "curves": {name: {metric: curve(*values)} for name, values in curves.items()},
+        "game": "toy", "view": "rgb", "windows": 1, "episodes": 1, "horizon": len(run),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        ((1, 1, 1), "better than copying the last frame and than the mean frame at all 3 steps"),
+        ((1, 9, 1), "better than copying the last frame and than the mean frame at 2 of 3 steps, also at the last"),
+        ((1, 3, 5), "worse than copying the last frame from step 3 on: train longer"),
+        ((1, 4, 5), "worse than copying the last frame from step 2 on: train longer"),
+        ((2, 4, 4), "worse than copying the last frame at every step: train longer"),
+        ((1, 3.5, 3.5), "worse than the mean frame from step 2 on"),
+    ],
+)
+def test_the_conclusion_names_the_step_and_the_cure(run: tuple[float, ...], sentence: str) -> None:
+    assert conclusions(body(run, (2, 4, 4), (3, 3, 3))) == [f"mine: {sentence}"]
+
+
+def test_a_run_that_is_better_again_later_is_not_worse_from_the_first_bad_step() -> None:
+    other = np.ones(4)
+    assert worse_from(np.array([2, 2, 0.5, 2.0]), other) == 4
+    assert worse_from(np.array([2, 2, 2, 0.5]), other) is None
+    assert worse_from(np.array([0.5, np.nan, 2, 2]), other) == 3
+
+
+@pytest.mark.parametrize(
+    ("run", "metric", "smallest"),
+    [((0.4, 13), "error", 0.1), ((0, 0.02), "error", 0.01), ((60, 90), "error", None), ((0.4, 13), "psnr", None)],
+)
+def test_errors_over_decades_have_a_logarithmic_axis(
+    run: tuple[float, ...], metric: str, smallest: float | None
+) -> None:
+    shown = body(run, (500, 900), (550, 560), metric)
+    assert smallest_of_decades(shown, metric) == (None if smallest is None else pytest.approx(smallest))
+    figure = curve_figure(shown, metric)
+    assert figure.axes[0].get_yscale() == ("linear" if smallest is None else "symlog")
+    assert ("logarithmic" in figure.texts[0].get_text()) == (smallest is not None)
+
+
+def test_the_legend_has_both_baselines_in_plain_words() -> None:
+    legend = curve_figure(body((1, 2), (3, 4), (5, 6)), "error").axes[0].get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["mine", "copying the last frame", "mean of the training frames"]
