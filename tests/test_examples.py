@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import acvp
+from benchmarks import notebook
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 LONGEST = 60
@@ -92,3 +93,40 @@ def test_examples_are_short(file: Path) -> None:
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     CHECKS[name](tmp_path)
+
+
+SHORTER = {"10_000": "600", "minutes=2": "preset='smoke'", "frames=400": "frames=200", "windows=40": "windows=2"}
+"""What the notebook has instead in the test, so that it takes seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("built_in_metrics")
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    kinds = []
+    for cell in notebook.read()["cells"]:
+        if cell["cell_type"] == "code":
+            text = notebook.source(cell)
+            for long, short in SHORTER.items():
+                text = text.replace(long, short)
+            kinds.append(type(notebook.run_cell(text, names)[1]).__name__)
+    assert kinds == ["EpisodeStore", "Image", "str", "Image", "ndarray", "NoneType", "Image"]
+    assert names["future"].shape == names["truth"].shape == (40, 24, 24, 3)
+    assert len(names["frames"]) == 10
+
+
+def test_the_notebook_shows_the_outputs_of_its_cells_and_is_small() -> None:
+    cells = [cell for cell in notebook.read()["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert all(cell["outputs"] for cell in cells)
+    assert notebook.TOUR.stat().st_size < 100_000
+    for short in SHORTER:
+        assert any(short in notebook.source(cell) for cell in cells)
+
+
+def test_a_cell_gives_what_it_prints_and_its_last_value() -> None:
+    names: dict[str, Any] = {}
+    assert notebook.run_cell("a = 2\nprint(a)\na + 1", names) == ("2\n", 3)
+    assert notebook.run_cell("b = a", names) == ("", None)
+    assert names["b"] == 2
