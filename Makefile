@@ -1,4 +1,4 @@
-# make demo | docs | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
+# make play | demo | docs | pictures | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,11 @@ STAMP := .venv/.installed
 PIP_ARGS ?=
 DOCS_STAMP := .venv/.docs-installed
 
-.PHONY: docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
+.PHONY: play pictures docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
+
+# Opens the predictors that come with acvp in the browser, each beside its real game.
+play: install
+	$(BIN)/acvp play
 
 # About 13 minutes on two cores after the installation; if interrupted, run it again to resume.
 demo: install
@@ -24,6 +28,10 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
+
+# The pictures of README and docs/, from the packaged predictors and committed results: under a minute of a core.
+pictures: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.pictures
 
 # The documentation as pages in docs-site/; a broken link or anchor is an error.
 docs: $(DOCS_STAMP)

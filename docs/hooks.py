@@ -5,6 +5,7 @@ Pages in Markdown and source files become pages, a folder becomes a page that li
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-LINK = re.compile(r"(\]\(|src=\")(?!https?:|mailto:|#)([^)#\"\s]+)")
+LINK = re.compile(r"(\]\(|src=\")(?!https?:|mailto:|data:|#)([^)#\"\s]+)")
 CODE = {".py": "python", ".ipynb": "json", ".yml": "yaml", ".toml": "toml", ".sh": "sh", "": ""}
 """Kinds of files that are shown with highlighted syntax, by the end of their name; none has none."""
 COPIES = "repository"
@@ -55,9 +56,26 @@ def page(path: Path) -> str | None:
         return listing(path)
     if path.suffix == ".md":
         return path.read_text()
+    if path.suffix == ".ipynb":
+        return notebook(json.loads(path.read_text()), path.stem)
     if path.suffix in CODE:
         return f"# {path.relative_to(ROOT).as_posix()}\n\n````{CODE[path.suffix]}\n{path.read_text()}\n````\n"
     return None
+
+
+def notebook(body: dict[str, Any], name: str) -> str:
+    """Return the cells of a notebook and their outputs."""
+    parts = []
+    for cell in body["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/png" in data:
+                parts.append(f"![{name}](data:image/png;base64,{data['image/png']})")
+            else:
+                parts.append("```text\n" + "".join(output.get("text") or data["text/plain"]).rstrip() + "\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def home(uri: str) -> Path:
@@ -82,7 +100,7 @@ def on_files(files: Files, config: Any) -> Files:
                 files.append(File.generated(config, place(path), abs_src_path=str(path)))
             else:
                 files.append(File.generated(config, place(path), content=text))
-                if path.is_dir() or path.suffix == ".md":
+                if path.is_dir() or path.suffix in (".md", ".ipynb"):
                     waiting.append((text, path if path.is_dir() else path.parent))
     return files
 
@@ -98,5 +116,5 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
             return match[0]
         return match[1] + posixpath.relpath(place(path), posixpath.dirname(uri))
 
-    is_code = uri.startswith(f"{COPIES}/") and Path(uri).with_suffix("").suffix in set(CODE) - {""}
+    is_code = uri.startswith(f"{COPIES}/") and Path(uri).with_suffix("").suffix in set(CODE) - {"", ".ipynb"}
     return markdown if is_code else LINK.sub(moved, markdown)

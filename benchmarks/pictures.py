@@ -1,0 +1,210 @@
+"""python -m benchmarks.pictures (make pictures): draws the pictures of README and docs/ again, into docs/pictures/.
+
+The games are shown by a rule, not by choice: the packaged agent (ε = 0.05) plays each game once with the same seed, and
+after the same number of agent steps the packaged predictor continues from its own predictions, under its
+actions. An episode that ends too early is followed by the next one. Charts are drawn from committed results.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import StrMethodFormatter
+from numpy.typing import NDArray
+
+import acvp
+from acvp.data.store import EpisodeStore
+from acvp.data.windows import WindowStart
+from acvp.durable import make_folder, write_atomic
+from acvp.evaluation.figures import BASELINE_LABELS
+from acvp.evaluation.media import Clip, record_clip
+from acvp.figures import (
+    FAINT,
+    GIVEN,
+    INK,
+    LIGHT,
+    LINE,
+    PREDICTED,
+    RUN_COLORS,
+    Color,
+    Figure,
+    Picture,
+    canvas,
+    encode_gif,
+    font,
+    image,
+    paste,
+    png,
+    style,
+)
+from acvp.loaded import as_model
+from benchmarks.provenance import RESULTS, write_results
+
+PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
+GAMES = {
+    "freeway": "Freeway", "seaquest": "Seaquest", "space_invaders": "Space Invaders", "qbert": "Q*bert",
+    "ms_pacman": "Ms Pacman",
+}  # fmt: skip
+EPSILON, SEED = 0.05, 7_001
+"""Of the agent that plays; training used other seeds."""
+START, STEPS = 150, 90
+"""Agent steps of real play before the dream (ten seconds), and steps of the dream (six)."""
+SHOWN = 15
+"""Real frames shown before the dream begins."""
+HOLD = 15
+"""Pictures for which the last one stays."""
+STRIP = (1, 5, 10, 20, 40, 60, 80)
+"""Steps of a film strip."""
+BASELINES = {"copy-last-frame": "--", "mean-frame": ":"}
+"""Lines of the two trivial predictors in a chart."""
+BORDER, GAP = 2, 4
+"""Pixels around and between frames."""
+
+
+def main() -> None:
+    """Draw all pictures."""
+    started = time.monotonic()
+    clips = {game: clip_of(game) for game in GAMES}
+    files = {"games.gif": animation(clips), **{f"{game}.png": film_strip(clips[game]) for game in GAMES}}
+    files["wrong-pixels.png"] = image(error_panels(measured()), "png")
+    make_folder(PICTURES)
+    for name, data in files.items():
+        write_atomic(PICTURES / name, data)
+        print(f"docs/pictures/{name}: {len(data) / 1e3:,.0f} kB")
+    write_results("pictures", numbers(clips), command="make pictures", seed=SEED, started=started)
+
+
+def clip_of(game: str) -> Clip:
+    """Return real and predicted frames of a game, chosen by the rule."""
+    model = as_model(Path(game), acvp.load(game), "cpu")
+    context = model.predictor.context
+    with tempfile.TemporaryDirectory() as folder:
+        store = acvp.collect(
+            game, Path(folder) / "data", policy=f"agent:{game}", epsilon=EPSILON, seed=SEED, frames=4 * (START + STEPS),
+            max_steps=START + STEPS,
+        )  # fmt: skip
+        start = WindowStart(episode=first_long(store), frame=START + 1 - context)
+        return record_clip([model], store, start, context=context, steps=STEPS)
+
+
+def first_long(store: EpisodeStore) -> int:
+    """Return the number of the first episode that is not over before the end of the dream."""
+    return next(i for i, episode in enumerate(store) if len(episode.actions) >= START + STEPS)
+
+
+def animation(clips: dict[str, Clip]) -> bytes:
+    """Return the GIF of all games: real above, dream below."""
+    return encode_gif(pictures(clips))
+
+
+def pictures(clips: dict[str, Clip]) -> Iterator[Picture]:
+    """Yield the pictures of the animation."""
+    steps = range(1 - SHOWN, STEPS + 1)
+    for step in [*steps, *[STEPS] * HOLD]:
+        yield compose(clips, step)
+
+
+def compose(clips: dict[str, Clip], step: int) -> Picture:
+    """Return the picture of one step; up to step 0 the predictor sees real frames."""
+    height, width = next(iter(clips.values())).truth.shape[1:3]
+    across, down = width + 2 * BORDER + GAP, height + 2 * BORDER
+    drawing, draw = canvas(len(clips) * across + GAP, 3 * LINE + 2 * down)
+    dreaming = step > 0
+    state = f"dream: {step} steps without a real frame" if dreaming else f"the dream begins in {1 - step} steps"
+    draw.text((GAP, LINE + down + 2), state, PREDICTED if dreaming else GIVEN, font())
+    for column, (game, clip) in enumerate(clips.items()):
+        left = GAP + column * across
+        real = clip.frame(step)
+        dream = shown(clip, step)
+        draw.text((left, 2), f"{GAMES[game]}, real", INK, font())
+        for top, frame, color in ((LINE, real, FAINT), (2 * LINE + down, dream, PREDICTED if dreaming else GIVEN)):
+            draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + down - 1), color)
+            paste(drawing, frame, 1, (left + BORDER, top + BORDER))
+        if dreaming:
+            draw.text((left, 2 * LINE + 2 * down + 2), f"{wrong(real, dream):,} wrong pixels", FAINT, font(12))
+    return np.asarray(drawing)
+
+
+def shown(clip: Clip, step: int) -> Picture:
+    """Return what the predictor's side shows at a step."""
+    (predicted,) = clip.predictions.values()
+    picture: Picture = clip.frame(step) if step <= 0 else predicted[step - 1]
+    return picture
+
+
+def wrong(real: Picture, dream: Picture) -> int:
+    """Return how many pixels have another color."""
+    return int((real != dream).any(-1).sum())
+
+
+def film_strip(clip: Clip, steps: Sequence[int] = STRIP) -> bytes:
+    """Return a wide PNG: a column for each step, real above, dream below."""
+    height, width = clip.truth.shape[1:3]
+    across, down = width + 2 * BORDER + GAP, height + 2 * BORDER
+    drawing, draw = canvas(len(steps) * across + GAP, 2 * LINE + 2 * down + GAP)
+    for column, step in enumerate(steps):
+        left = GAP + column * across
+        draw.text((left, 2), f"step {step}, {clip.action(step)}", INK, font())
+        rows: list[tuple[int, NDArray[np.uint8], Color]] = [
+            (LINE, clip.frame(step), FAINT), (LINE + down + GAP, shown(clip, step), PREDICTED),
+        ]  # fmt: skip
+        for top, frame, color in rows:
+            draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + down - 1), color)
+            paste(drawing, frame, 1, (left + BORDER, top + BORDER))
+        count = wrong(clip.frame(step), shown(clip, step))
+        draw.text((left, LINE + 2 * down + GAP + 2), f"{count:,} wrong pixels", FAINT, font(12))
+    return png(drawing)
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    """Return the committed curves of wrong pixels while the agents play, by game and predictor."""
+    results = {game: RESULTS / "dreams" / f"{game}-agent.json" for game in GAMES}
+    bodies = {game: json.loads(file.read_text()) for game, file in results.items() if file.exists()}
+    return {
+        game: {name: curves["wrong_pixels"] for name, curves in body["curves"].items()} for game, body in bodies.items()
+    }
+
+
+def error_panels(curves: dict[str, dict[str, Any]], colors: dict[str, str] = LIGHT) -> Figure:
+    """Return a wide figure: for each game the wrong pixels of its predictor and of both baselines, by step."""
+    figure = Figure(figsize=(10.4, 3.2), facecolor=colors["paper"])
+    panels = figure.subplots(1, len(curves), sharey=True)
+    for axes, (game, by_name) in zip(np.atleast_1d(panels), curves.items(), strict=True):
+        for name, curve in by_name.items():
+            color, line = (colors["faint"], BASELINES[name]) if name in BASELINES else (RUN_COLORS[0], "-")
+            steps = np.arange(1, len(curve["mean"]) + 1)
+            label = BASELINE_LABELS.get(name, "pixel-exact predictor")
+            axes.plot(steps, curve["mean"], line, color=color, label=label, linewidth=1.6)
+            axes.fill_between(steps, curve["low"], curve["high"], color=color, alpha=0.18, linewidth=0)
+        axes.set_title(GAMES[game], color=colors["ink"], fontsize=10, loc="left")
+        axes.set_yscale("log")
+        axes.set_ylim(1, 33_600)
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        style(axes, colors)
+    first = np.atleast_1d(panels)[0]
+    first.set_ylabel("wrong pixels of 33,600", color=colors["ink"])
+    first.set_xlabel("steps ahead (agent steps)", color=colors["ink"])
+    names: dict[str, Any] = {"fontsize": 9, "frameon": False, "labelcolor": colors["ink"], "ncols": 3}
+    figure.legend(*first.get_legend_handles_labels(), loc="lower right", **names)
+    figure.tight_layout()
+    return figure
+
+
+def numbers(clips: dict[str, Clip]) -> dict[str, Any]:
+    """Return what the pictures show as numbers."""
+    counts = {game: [wrong(clip.frame(s), shown(clip, s)) for s in range(1, STEPS + 1)] for game, clip in clips.items()}
+    rule = (
+        f"the packaged agent plays with ε = {EPSILON} and seed {SEED}; after {START} agent steps of its first "
+        f"episode that is long enough, the packaged predictor continues for {STEPS} steps"
+    )
+    return {"rule": rule, "wrong pixels of 33,600 by step": counts}
+
+
+if __name__ == "__main__":
+    main()
