@@ -78,6 +78,11 @@ def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[st
     return fields.get(name, name), current_fields(value, fields)
 
 
+def current_text(text: str) -> str:
+    """Return a sentence of a card with today's words."""
+    return text.replace(" decisions", " agent steps")
+
+
 def current_run(config: dict[str, Any]) -> dict[str, Any]:
     """Return what a run's config.json or state.json holds, with today's keys."""
     values = {RUN_FIELDS.get(name, name): value for name, value in current_fields(config).items()}

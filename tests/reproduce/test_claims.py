@@ -119,6 +119,27 @@ def test_a_folder_inside_another_counts_once(tmp_path: Path) -> None:
     assert len(Evidence([tmp_path / "one", tmp_path]).results) == 1
 
 
+def test_compute_is_that_of_the_models_in_the_same_result(tmp_path: Path) -> None:
+    for name, minutes in (("one", 10), ("two", 30)):
+        folder = write(tmp_path / name, "evaluation.json", evaluation({"mlp": 1.0, "mean-frame": 8.0}))
+        (folder / "mlp").mkdir()
+        (folder / "mlp" / "metrics.jsonl").write_text(json.dumps({"step": 1200, "seconds": 60 * minutes}) + "\n")
+    write(tmp_path / "two" / "control", "control.json", control({"feedforward": 50.0}, GAMES[0]))
+    computes = [result.compute("mlp", "recurrent") for result in Evidence([tmp_path]).of("evaluation.json", "freeway")]
+    assert computes == ["mlp 1,200 updates in 0:10:00", "mlp 1,200 updates in 0:30:00"]
+    assert row(tmp_path, 16).findings["freeway"].compute == "feedforward (not recorded)"
+    (tmp_path / "two" / "mlp").rename(tmp_path / "two" / "feedforward")  # the run is beside the result's folder
+    assert row(tmp_path, 16).findings["freeway"].compute == "feedforward 1,200 updates in 0:30:00"
+    described = evaluation({"mlp": 1.0}, models={"mlp": {"compute": "7 updates in 0:00:01 on some machine"}})
+    assert Result(tmp_path / "evaluation.json", described).compute("mlp") == "mlp 7 updates in 0:00:01"
+
+
+def test_commands_have_the_names_of_options_of_today() -> None:
+    words = ["__main__.py", "control", "--depths", "1", "--max-decisions", "9", "depths"]
+    result = Result(Path("x"), {"provenance": {"command": words}})
+    assert result.command == "acvp control --horizons 1 --max-steps 9 depths"
+
+
 def control(scores: dict[str, float], game: str, emulator: float = 100.0) -> dict[str, Any]:
     """Return what control.json holds: scores with a standard error of 1, at 10 and at 100 steps."""
     points = {name: [{"horizon": n, **scored(mean)} for n in (10, 100)] for name, mean in scores.items()}

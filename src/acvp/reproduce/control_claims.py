@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from acvp.agents.evaluate import DQN_SCORES
+from acvp.compat import current_text
 from acvp.console import number
 from acvp.envs.atari import atari_games
 from acvp.reproduce.evidence import Evidence, Finding, Result, apart, finding, score
@@ -55,7 +56,7 @@ def few_steps(evidence: Evidence, game: str) -> Finding | None:
         result,
         all(apart(point, result.body["emulator"]) >= 0 for point in first.values()),
         f"{text}; {_references(result)}",
-        "; ".join(evidence.compute(game, kind) for kind in first),
+        result.compute(*first),
         "control.png",
     )
 
@@ -71,7 +72,7 @@ def above_baselines(evidence: Evidence, game: str) -> Finding | None:
     above = all(apart(net, baseline) == 1 for net in nets for baseline in baselines)
     whole = None if len(known) < len(scores) else True
     text = ", ".join(f"{kind} {score(point)}" for kind, point in known.items())
-    compute = "; ".join(evidence.compute(game, kind) for kind in known)
+    compute = result.compute(*known)
     text = f"n = {FEW}: {text}; {_references(result)}"
     return finding(result, whole if above else False, text, compute, "control.png")
 
@@ -88,7 +89,7 @@ def above_random(evidence: Evidence, game: str) -> Finding | None:
         result,
         any(all(apart(point, rival) == 1 for rival in rivals) for point in known.values()),
         f"n = {MANY}: {text}; {_references(result)}",
-        "; ".join(evidence.compute(game, kind) for kind in known),
+        result.compute(*known),
         "control.png",
     )
 
@@ -239,8 +240,13 @@ def _agent(evidence: Evidence, game: str) -> tuple[Result, Point, str] | None:
             about = result.body["agents"][game]
             return result, about["agent"], f"{result.body['minutes']:g} minutes of one core"
         if result.file.name == "agent-evaluation.json" and result.game == game and not _imagined(result):
-            return result, result.body, str(result.body.get("training", "not recorded"))
+            return result, result.body, _training(result)
     return None
+
+
+def _training(result: Result) -> str:
+    """Return what the training of an agent took."""
+    return current_text(str(result.body.get("training", "not recorded")).partition(" on ")[0])
 
 
 def _imagined(result: Result) -> bool:
@@ -253,6 +259,6 @@ def imagined(evidence: Evidence, game: str) -> Finding | None:
         constant = (result.body.get("references") or {}).get("constant")
         if _imagined(result) and constant:
             text = f"{score(result.body)}; constant {constant['action']} {score(constant)}"
-            training = str(result.body.get("training", "not recorded"))
-            return finding(result, apart(result.body, constant) == 1, text, training, "learning-curve.png")
+            better = apart(result.body, constant) == 1
+            return finding(result, better, text, _training(result), "learning-curve.png")
     return None

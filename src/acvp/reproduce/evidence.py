@@ -11,6 +11,7 @@ from math import hypot
 from pathlib import Path
 from typing import Any
 
+from acvp.compat import FIELDS
 from acvp.console import banded, number
 from acvp.durable import finished_lines
 from acvp.envs.atari import atari_games
@@ -45,13 +46,13 @@ class Result:
 
     @property
     def command(self) -> str:
-        """The command that made it."""
+        """The command that made it, with the names that its options have today."""
         words = self.body.get("provenance", {}).get("command", "")
-        return words if isinstance(words, str) else " ".join(["acvp", *words[1:]])
+        return words if isinstance(words, str) else " ".join(["acvp", *map(_today, words[1:])])
 
     def model(self, kind: str) -> str | None:
         """Return the name of the model of a kind: its own name, or one that ends with it."""
-        names = self.body.get("curves") or self.body.get("runs") or {}
+        names = self.body.get("curves") or self.body.get("runs") or [str(self.body.get("run"))]
         endings = [name for name in names if name.endswith(f"-{kind}")]
         return kind if kind in names else next(iter(endings), None)
 
@@ -61,12 +62,18 @@ class Result:
         files = (folder / place / name for name in names for place in ("plots", ".", "strips"))
         return next((file for file in files if file.exists()), None)
 
-    def compute(self, name: str) -> str | None:
-        """Return what the training of a model took, where that is known."""
+    def compute(self, *kinds: str) -> str:
+        """Return what the training of models in this result took, where that is known."""
+        return "; ".join(f"{kind} {self._compute(kind, name)}" for kind in kinds if (name := self.model(kind)))
+
+    def _compute(self, kind: str, name: str) -> str:
         described = self.body.get("models", {}).get(name, {}).get("compute")
         if described:
             return str(described).partition(" on ")[0]
-        return _trained(self.file.parent / name.rpartition("/")[2] / METRICS_NAME)
+        folders = (self.file.parent, self.file.parent.parent)  # the run beside the result, or beside its folder
+        names = dict.fromkeys((Path(name).name, kind))
+        files = (folder / run / METRICS_NAME for folder in folders for run in names)
+        return next((took for file in files if (took := _trained(file))), "(not recorded)")
 
     def curve(self, kind: str, metric: str) -> Bands | None:
         """Return the curve of a model in evaluation.json; None: it has none."""
@@ -107,6 +114,11 @@ class Result:
             if (pair["first"], pair["second"]) == (second, first):
                 return -high, -low
         return None
+
+
+def _today(word: str) -> str:
+    name = word.removeprefix("--").replace("-", "_")
+    return f"--{FIELDS[name].replace('_', '-')}" if word.startswith("--") and name in FIELDS else word
 
 
 def _gap(curve: Bands, other: Bands, index: int) -> tuple[float, float]:
@@ -161,14 +173,6 @@ class Evidence:
         counted = [(sum(result.curve(kind, metric) is not None for kind in kinds), result) for result in fitting]
         most = max((count for count, _ in counted), default=0)
         return next((result for count, result in counted if count == most and most), None)
-
-    def compute(self, game: str, kind: str) -> str:
-        """Return what the training of a predictor of a game took."""
-        for result in self.of("evaluation.json", game):
-            compute = result.compute(result.model(kind) or kind)
-            if compute:
-                return f"{kind} {compute}"
-        return f"{kind}: not recorded"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ def curriculum(evidence: Evidence, game: str) -> Finding | None:
         result,
         all(order == -1 for order in orders),
         f"error at step {last}: {', '.join(values)}",
-        evidence.compute(game, "feedforward") + ", each",
+        result.compute("feedforward") + ", each",
         "error.png",
     )
 
@@ -113,7 +113,7 @@ def long_run(evidence: Evidence, game: str, step: int = 250) -> Finding | None:
         result,
         any((curve["mean"][step - 1] or 0.0) >= HALF for curve in curves),
         f"object kept at step {step}: {', '.join(values)}{f'; wrap predicted: {wraps}' if wraps else ''}",
-        "; ".join(evidence.compute(game, kind) for kind in NETS),
+        result.compute(*NETS),
         "0.png",
         "object_kept.png",
     )
@@ -147,7 +147,7 @@ def no_action(evidence: Evidence, game: str) -> Finding | None:
         moves and accuracy["low"][0] <= chance["high"][0],
         f"counterfactual accuracy {banded(accuracy, 0)}, chance {banded(chance, 0)}; error at step {step} "
         f"{result.at('no-action', 'error', step)}, copy-last-frame {result.at('copy-last-frame', 'error', step)}",
-        evidence.compute(game, "no-action"),
+        result.compute("no-action"),
         "object_kept.png",
     )
 
@@ -176,7 +176,7 @@ def mlp_fails(evidence: Evidence, game: str) -> Finding | None:
         curve["mean"][last - 1] >= NEAR_MEAN * mean["mean"][last - 1],
         f"error at step {last}: MLP {result.at('mlp', 'error', last)}, mean frame {number(mean['mean'][last - 1])}, "
         f"copy-last-frame {result.at('copy-last-frame', 'error', last)}",
-        evidence.compute(game, "mlp"),
+        result.compute("mlp"),
         "error.png",
     )
 
@@ -198,7 +198,7 @@ def figure_3(evidence: Evidence, game: str) -> Finding | None:
         result,
         missing if all(order == -1 for order in known) else False,
         f"error at step {last}: {', '.join(values)}",
-        "; ".join(evidence.compute(game, kind) for kind in NETS if result.curve(kind, "error")),
+        result.compute(*NETS),
         "error.png",
     )
 
@@ -215,7 +215,7 @@ def gap(evidence: Evidence, game: str) -> Finding | None:
         result,
         (share > SMALL_GAP) == (game == "seaquest"),
         f"{share:.0%} below naFf at step {last}",
-        evidence.compute(game, "feedforward"),
+        result.compute("feedforward"),
         "error.png",
     )
 
@@ -235,7 +235,7 @@ def _above_half(evidence: Evidence, game: str, measure: str, words: str) -> Find
     if result is None or not (text := _measured(result, measure, NETS)):
         return None
     lows = [values["low"][FIRST_RANGE] for kind in NETS if (values := _measure(result, measure, kind))]
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     return finding(result, max(low or 0.0 for low in lows) > HALF, f"{words}, steps 1–10: {text}", compute, "0.png")
 
 
@@ -250,7 +250,7 @@ def small_things(evidence: Evidence, game: str) -> Finding | None:
     if not known:
         return None
     holds = all(smaller["high"][FIRST_RANGE] < larger["low"][FIRST_RANGE] for smaller, larger in known)
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     return finding(result, holds, f"found in steps 1–10: small {small}; larger {large}", compute, "0.png")
 
 
@@ -260,7 +260,7 @@ def translation(evidence: Evidence, game: str) -> Finding | None:
     ours, other = (_measure(result, "translation", kind) if result else None for kind in NETS)
     if result is None or ours is None or other is None:
         return None
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     text = f"pixels off in steps 1–10: {_measured(result, 'translation', NETS)}"
     return finding(result, ours["high"][FIRST_RANGE] < other["low"][FIRST_RANGE], text, compute, "0-crop.png", "0.png")
 
@@ -277,7 +277,7 @@ def march(evidence: Evidence, game: str) -> Finding | None:
         f"steps 1–10, march predicted: {_measured(result, 'march_seen', NETS)}; at a wrong step: "
         f"{_measured(result, 'march_false', NETS)}"
     )
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     return finding(result, gains[1] > HALF and gains[1] > gains[0], text, compute, "0.png")
 
 
@@ -296,7 +296,7 @@ def similar_actions(evidence: Evidence, game: str) -> Finding | None:
     holds = same["mean"] > 0 > opposite["mean"] and max(same["p"], opposite["p"]) < 0.05
     text = f"cosine, same direction {same['mean']:+.2f} (p = {same['p']:g}), opposite {opposite['mean']:+.2f} "
     text += f"(p = {opposite['p']:g})"
-    return finding(result, holds, text, evidence.compute(game, "feedforward"), "similarity.png")
+    return finding(result, holds, text, result.compute("feedforward"), "similarity.png")
 
 
 def _analysis(evidence: Evidence, game: str, kind: str) -> Result | None:
@@ -316,7 +316,7 @@ def controlled(evidence: Evidence, game: str) -> Finding | None:
         f"explained change of the object: high-variance factors {banded(action, 0)}, the others {banded(rest, 0)}; "
         f"elsewhere: {banded(action, 1)}, {banded(rest, 1)}"
     )
-    return finding(result, holds, text, evidence.compute(game, "feedforward"), "controlled-examples.png")
+    return finding(result, holds, text, result.compute("feedforward"), "controlled-examples.png")
 
 
 def different_actions(evidence: Evidence, game: str) -> Finding | None:
@@ -332,7 +332,7 @@ def different_actions(evidence: Evidence, game: str) -> Finding | None:
         result,
         all(accuracy["low"][0] > chance["high"][0] for accuracy in values.values()),
         f"counterfactual accuracy: {text}; chance {banded(chance, 0)}",
-        "; ".join(evidence.compute(game, kind) for kind in kinds),
+        result.compute(*kinds),
         "counterfactual-0.png",
         "counterfactual.png",
     )
@@ -350,7 +350,7 @@ def kept_steps(evidence: Evidence, game: str) -> Finding | None:
         result,
         any(values["low"][0] >= 100 for values in known.values()),
         f"steps until the object is lost, of {result.body['horizon']}: {text}",
-        "; ".join(evidence.compute(game, kind) for kind in known),
+        result.compute(*known),
         "0.png",
     )
 
@@ -368,7 +368,7 @@ def new_stage(evidence: Evidence, game: str, step: int = 500) -> Finding | None:
     if result is None or order is None:
         return None
     values = ", ".join(f"{kind} {result.at(kind, 'object_kept', step)}" for kind in NETS)
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     return finding(result, order == 1, f"object kept at step {step}: {values}", compute, "object_kept.png")
 
 
@@ -379,5 +379,5 @@ def steps_62_to_68(evidence: Evidence, game: str, step: int = 65) -> Finding | N
     if result is None or order is None:
         return None
     values = ", ".join(f"{kind} {result.at(kind, 'error', step)}" for kind in NETS)
-    compute = "; ".join(evidence.compute(game, kind) for kind in NETS)
+    compute = result.compute(*NETS)
     return finding(result, order == -1, f"error at step {step}: {values}", compute, "error.png")
