@@ -64,7 +64,7 @@ def measure(predictor: Predictor, store: EpisodeStore, folder: Path) -> dict[str
     )  # fmt: skip
     given = Windows(store, Window(predictor.context, 0), GRAY_84)
     before = timed(lambda: bare_passes(predictor, given, WINDOWS // 2))
-    evaluation = timed(lambda: evaluate_runs(config, lambda path: predictor, lambda name: lambda done, total: None))
+    evaluation = timed(lambda: evaluate_runs(config, lambda name: lambda done, total: None, lambda path: predictor))
     after = timed(lambda: bare_passes(predictor, given, WINDOWS // 2))
     bare = {name: before[name] + after[name] for name in before}
     return {

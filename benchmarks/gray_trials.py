@@ -22,7 +22,6 @@ import tyro
 from rich.console import Console
 from torch import Tensor, nn
 
-import acvp
 from acvp.agents.agent import load_any_policy
 from acvp.console import stages
 from acvp.data.collect import CollectConfig, collect
@@ -226,12 +225,12 @@ def patched(patches: dict[str, Any]) -> Iterator[None]:
 
 def judge(run: Path, data: Path, test: Path, config: TrialsConfig) -> dict[str, Any]:
     """Return error, object kept and found by steps ahead, and counterfactual accuracy."""
-    shared: dict[str, Any] = {"runs": (run,), "data": (test,), "trained_on": data, "out": run / "judged"}
+    shared: dict[str, Any] = {"predictors": (run,), "data": (test,), "trained_on": data, "out": run / "judged"}
     with stages() as stage:
-        curves = evaluate_runs(
-            EvaluateConfig(**shared, windows=config.windows, shuffled_windows=0, videos=0), acvp.load, stage
-        )["curves"]
-        branches = counterfactual_runs(CounterfactualConfig(**shared, states=config.windows), acvp.load, stage)
+        curves = evaluate_runs(EvaluateConfig(**shared, windows=config.windows, shuffled_windows=0, videos=0), stage)[
+            "curves"
+        ]
+        branches = counterfactual_runs(CounterfactualConfig(**shared, states=config.windows), stage)
     scores: dict[str, Any] = {}
     for metric in ("error", "object_kept", "object_found"):
         scores[metric] = {

@@ -139,7 +139,7 @@ def beside_paper(game: str, run: Path, config: PretrainConfig) -> None:
             video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
-            evaluate_runs(both, acvp.load, stage)
+            evaluate_runs(both, stage)
     keep(json.loads((out / "evaluation.json").read_text()), out, RESULTS / "pixel" / f"{game}-beside-paper")
 
 
@@ -152,7 +152,7 @@ def evaluate(run: Path, trained_on: Path, test: Path, windows: int) -> dict[str,
             shuffled_windows=SHUFFLED, batch_size=16, video_steps=HORIZON, video_formats=("mp4",),
         )  # fmt: skip
         with stages() as stage:
-            evaluate_runs(config, acvp.load, stage)
+            evaluate_runs(config, stage)
     body: dict[str, Any] = json.loads(done.read_text())
     return body
 

@@ -1,4 +1,4 @@
-"""A predictor of your own: the change since the last frame, by a small network; trained, checked and looked ahead with.
+"""A predictor of your own: a small network that paints over the last frame; trained, checked and looked ahead with.
 
 python examples/own_predictor.py
 """
@@ -13,20 +13,18 @@ import torch
 from torch import Tensor, nn
 
 import acvp
-from acvp.models import HistoryPredictor, Outcome, PredictorConfig
+from acvp.models import ActionFactors, HistoryPredictor, Outcome, PredictorConfig
 from acvp.testing import check_predictor
 
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceConfig(PredictorConfig):
-    """Its fields can be changed from the command line, and are stored with the weights."""
-
     channels: int = 16
-    """Features of the hidden layer."""
+    """Features of the hidden layer; an option of `acvp train` and stored with the weights, as all fields are."""
 
 
 class DifferencePredictor(HistoryPredictor, kind="difference"):
-    """Adds to the last frame what a small convolutional network makes of the last four frames and the action."""
+    """Paints new colors, which are bounded, over the last frame: what is fed back cannot grow without limit."""
 
     config_class: ClassVar[type[Any]] = DifferenceConfig
 
@@ -35,14 +33,19 @@ class DifferencePredictor(HistoryPredictor, kind="difference"):
         self.colors = config.frame[2]
         self.look = nn.Conv2d(config.context * self.colors, config.channels, 5, padding=2)
         self.act = nn.Linear(config.actions, config.channels)
-        self.change = nn.Conv2d(config.channels, self.colors, 5, padding=2)
+        self.paint = nn.Conv2d(config.channels, self.colors + 1, 5, padding=2)
         for weight in self.parameters():
             nn.init.uniform_(weight, -0.05, 0.05, generator=generator)
 
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the next frame (N, C, H, W) after stacked frames (N, 4·C, H, W) under action vectors (N, A)."""
         features = self.look(stacked).relu() * self.act(action)[:, :, None, None]
-        return stacked[:, -self.colors :] + self.change(features), None
+        opacity, colors = self.paint(features).split([1, self.colors], 1)
+        return torch.lerp(stacked[:, -self.colors :], 2 * colors.tanh(), (opacity - 2).sigmoid()), None
+
+    def action_factors(self) -> list[ActionFactors]:
+        """Return where the action multiplies, for `acvp analyze`."""
+        return [ActionFactors(name="features", weight=self.act.weight, bias=self.act.bias, gates=True)]
 
 
 def main(folder: Path, frames: int = 20_000, preset: str = "smoke") -> Any:
@@ -50,8 +53,7 @@ def main(folder: Path, frames: int = 20_000, preset: str = "smoke") -> Any:
     dataset = acvp.collect("toy", folder / "data", frames=frames)
     predictor = acvp.train(folder / "data", folder / "run", model="difference", preset=preset)
     check_predictor(predictor)
-    episode = dataset[0]
-    return acvp.rollout(predictor, episode.frames(0, 4), episode.actions[3:8])
+    return acvp.rollout(predictor, dataset[0].frames(0, 4), dataset[0].actions[3:8])
 
 
 if __name__ == "__main__":

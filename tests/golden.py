@@ -89,7 +89,8 @@ RENAMED: dict[str, str] = {
 }  # fmt: skip
 """Keys of those files that have changed since the record was made, in all cases or in one (case:key) → the key in the
 record; "": left out of the path."""
-NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb"}
+NOT_RESULTS = {"provenance", "seconds", "cpu_seconds", "samples_per_second", "peak_memory_mb", "loss_parts"}
+"""Keys that are not compared; `loss_parts` is younger than the record."""
 IMAGINED_ENV = "acvp.control:acvp/Imagined-v0"
 IMAGINED_OPTIONS: dict[str, Any] = {"predictor": "pixel", "data": "toy", "horizon": 12}
 

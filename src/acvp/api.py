@@ -116,7 +116,6 @@ def evaluate(
     """
     from acvp.evaluation.config import EvaluateConfig
     from acvp.evaluation.run import evaluate_runs
-    from acvp.loaded import load
     from acvp.models import keep_freed_memory
 
     config = EvaluateConfig(
@@ -130,9 +129,9 @@ def evaluate(
     )
     keep_freed_memory()
     if quiet:
-        return evaluate_runs(config, load, lambda title: lambda done, total: None)
+        return evaluate_runs(config, lambda title: lambda done, total: None)
     with stages() as stage:
-        return evaluate_runs(config, load, stage)
+        return evaluate_runs(config, stage)
 
 
 def _paths(paths: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:

@@ -134,6 +134,11 @@ def banded(curve: Mapping[str, Sequence[float | None]], index: int, bands: bool 
     return number(mean) + band
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, such as 1 window or 2,000 windows."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def number(value: float) -> str:
     """Return a number with three figures."""
     if value == 0 or abs(value) >= 1e-4:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.analysis.factors import action_layers, explain, high_variance, untrained_share, variance_curve
+from acvp.analysis.factors import explain, high_variance, untrained_share, variance_curve
 from acvp.analysis.samples import Samples, emulate, object_regions, read_samples
 from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
@@ -56,9 +56,9 @@ def test_share_of_factors_in_an_untrained_network(actions: int, share: float) ->
     """The reference that docs/analysis.md gives: before training, with the paper's start and 2,048 factors."""
     config = network("feedforward", (24, 24, 3), width=4, actions=actions, hidden=8)
     predictor = build_predictor(config)
-    (layer,) = action_layers(predictor)
+    (factors,) = predictor.action_factors()
     with torch.no_grad():
-        layer.linear.weight *= torch.arange(2048.0)[:, None]  # as if training had changed it
+        factors.weight.mul_(torch.arange(2048.0)[:, None])  # as if training had changed it
     assert untrained_share(predictor, 0.7) == pytest.approx(share, abs=0.01)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from acvp.analysis.factors import POOLED, action_layers, all_factors, factor_tables, with_only
+from acvp.analysis.factors import POOLED, all_factors, factor_tables, with_only
 from acvp.errors import UserError
-from acvp.models import Predictor, build_predictor
+from acvp.models import ActionFactors, HistoryPredictor, Outcome, Predictor, PredictorConfig, build_predictor
 from acvp.models.networks import FactoredTransform, FeedforwardPredictor
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.predictor import PixelPredictor
@@ -19,6 +23,40 @@ def transform_of(predictor: Predictor) -> FactoredTransform:
     assert isinstance(predictor, FeedforwardPredictor)
     assert isinstance(predictor.transform, FactoredTransform)
     return predictor.transform
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainConfig(PredictorConfig):
+    """A predictor of one's own."""
+
+
+class GainPredictor(HistoryPredictor, kind="test-gain"):
+    """Multiplies the last frame by a gain per channel that the action decides."""
+
+    config_class: ClassVar[type[Any]] = GainConfig
+
+    def __init__(self, config: GainConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        self.gain = nn.Linear(config.actions, config.frame[2])
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -1, 1, generator=generator)
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
+        return stacked[:, -self.config.frame[2] :] * self.gain(action)[:, :, None, None], None
+
+    def action_factors(self) -> list[ActionFactors]:
+        return [ActionFactors(name="gain", weight=self.gain.weight, bias=self.gain.bias, gates=True)]
+
+
+def test_a_predictor_of_ones_own_names_its_factors() -> None:
+    predictor = build_predictor(GainConfig(actions=ACTIONS, frame=SIZES["frame"]), seeded(1)).eval()
+    assert {name: table.shape for name, table in factor_tables(predictor).items()} == {"gain": (2, ACTIONS)}
+    second = np.array([False, True])
+    kept, whole = every_future(with_only(predictor, second)), every_future(predictor)  # (B, A, C, H, W)
+    assert torch.equal(kept[:, :, 1], whole[:, :, 1])
+    assert not kept[:, :, 0].any()
+    held = every_future(with_only(predictor, second, hold=True))
+    torch.testing.assert_close(held[:, 0, 0], whole[:, :, 0].mean(1))
 
 
 def every_future(predictor: Predictor) -> torch.Tensor:
@@ -114,7 +152,7 @@ def test_without_factors_actions_change_nothing(hold: bool) -> None:
 def test_the_pixel_exact_network_works_without_factors() -> None:
     predictor = pixel_predictor()
     count = len(all_factors(predictor))
-    assert not any(layer.gates for layer in action_layers(predictor))
+    assert not any(factors.gates for factors in predictor.action_factors())
     futures = every_future(predictor)
     assert (futures[:, 0] != futures[:, 1]).any()
     blind = every_future(with_only(predictor, np.zeros(count, np.bool_)))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-import acvp
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.run import analyze_run
 from acvp.data.collect import CollectConfig, collect
@@ -38,7 +37,7 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     torch.set_num_threads(1)
     assert run(store, training, folder / "run", save_minutes=99).exit_code == 0
     config = AnalyzeConfig(predictor=folder / "run", data=store.path, states=100, examples=1, steps=1, device="cpu")
-    found = analyze_run(config, acvp.load, lambda name: lambda done, total: None)
+    found = analyze_run(config, lambda name: lambda done, total: None)
     torch.set_num_threads(threads)
     return found
 

@@ -80,7 +80,7 @@ def check_pictures(folder: Path, *names: str) -> None:
 
 
 def test_control_writes_everything(tmp_path: Path) -> None:
-    body = control_runs(control(tmp_path), load_oracle, load_agent, Stages())
+    body = control_runs(control(tmp_path), Stages(), load_oracle, load_agent)
     assert body["runs"].keys() == {"oracle"}
     for point in body["runs"]["oracle"]:
         same = {"horizon": point["horizon"]} | body["emulator"]
@@ -100,7 +100,7 @@ def test_an_agent_of_one_action_scores_what_holding_it_does(tmp_path: Path) -> N
         def values(self, frames: Any) -> Any:
             return np.tile(np.array([0, 1, 0], np.float32), (len(frames), 1))
 
-    body = control_runs(control(tmp_path, epsilon=0.3), load_oracle, lambda name: Always(), Stages())
+    body = control_runs(control(tmp_path, epsilon=0.3), Stages(), load_oracle, lambda name: Always())
     best = body["constant"]
     assert best["action"] == "ON"
     assert best["scores"] == list(body["emulator"]["scores"])
@@ -111,7 +111,7 @@ def test_an_agent_of_one_action_scores_what_holding_it_does(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_control_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = control_runs(control(tmp_path, out=tmp_path / "whole"), load_oracle, load_agent, Stages())
+    whole = control_runs(control(tmp_path, out=tmp_path / "whole"), Stages(), load_oracle, load_agent)
     config, stages, again = control(tmp_path), Stages(), Stages()
 
     def stop_at_four(player: Any, games: Any, source: Any, **options: Any) -> Any:
@@ -121,14 +121,14 @@ def test_control_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("acvp.control.run.play_episodes", stop_at_four)
     with pytest.raises(KeyboardInterrupt):
-        control_runs(config, load_oracle, load_agent, stages)
+        control_runs(config, stages, load_oracle, load_agent)
     monkeypatch.undo()
-    assert control_runs(config, load_oracle, load_agent, again) == whole
+    assert control_runs(config, again, load_oracle, load_agent) == whole
     held = ["constant STAY", "constant ON", "constant BACK"]
     assert stages.names == ["emulator", "random", *held, "oracle, n = 1", "oracle, n = 4"]
     assert again.names == ["oracle, n = 4"]
     assert again.last[0] == again.last[1]  # as long as the emulator's longest episode
-    control_runs(replace(config, seed=1), load_oracle, load_agent, again)
+    control_runs(replace(config, seed=1), again, load_oracle, load_agent)
     assert again.names[1:] == stages.names  # another seed is another measurement
 
 
@@ -142,7 +142,7 @@ def test_control_shows_what_was_measured_before(tmp_path: Path) -> None:
         return oracle
 
     def shown(config: ControlConfig) -> dict[str, list[int]]:
-        body = control_runs(config, load, load_agent, stages)
+        body = control_runs(config, stages, load, load_agent)
         return {name: [point["horizon"] for point in curve] for name, curve in body["runs"].items()}
 
     stages, fast, slow = Stages(), tmp_path / "fast", tmp_path / "slow"
@@ -185,8 +185,8 @@ def test_another_agent_is_another_measurement(tmp_path: Path) -> None:
             return -super().values(frames)
 
     again = Stages()
-    control_runs(control(tmp_path), load_oracle, load_agent, Stages())
-    control_runs(control(tmp_path), load_oracle, lambda name: Other(), again)
+    control_runs(control(tmp_path), Stages(), load_oracle, load_agent)
+    control_runs(control(tmp_path), again, load_oracle, lambda name: Other())
     assert again.names == ["emulator", "oracle, n = 1", "oracle, n = 4"]  # random plays need no agent
 
 
@@ -195,14 +195,14 @@ def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match="the agent of acvp-tests/Trail-v0 has the actions NOOP UP, acvp-tests/Trail-v0 has STAY"
     ):
-        control_runs(control(tmp_path), load_oracle, lambda name: stranger, Stages())
+        control_runs(control(tmp_path), Stages(), load_oracle, lambda name: stranger)
     actions = ("NOOP", "UP", "DOWN", "LEFT", "RIGHT")
     toy = HashAgent(about=AgentAbout(env_id="acvp/Toy-v0", action_meanings=actions))
     with pytest.raises(UserError, match="oracle predicts acvp-tests/Trail-v0, not acvp/Toy-v0"):
-        control_runs(control(tmp_path), load_oracle, lambda name: toy, Stages())
+        control_runs(control(tmp_path), Stages(), load_oracle, lambda name: toy)
     twice = control(tmp_path, predictors=(tmp_path / "oracle", tmp_path / "x" / "oracle"))
     with pytest.raises(UserError, match="two are called oracle"):
-        control_runs(twice, load_oracle, load_agent, Stages())
+        control_runs(twice, Stages(), load_oracle, load_agent)
     assert not (tmp_path / "out").exists()
 
 
@@ -214,7 +214,7 @@ def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig
 
 @pytest.mark.slow
 def test_explore_continues_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = explore_game(explored(tmp_path, "whole"), load_oracle, Stages())
+    whole = explore_game(explored(tmp_path, "whole"), Stages(), load_oracle)
     stages, again = Stages(), Stages()
 
     def stop_in_the_middle(*given: Any, seed: int, **options: Any) -> Any:
@@ -224,15 +224,15 @@ def test_explore_continues_seed_by_seed(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("acvp.control.explore.explore", stop_in_the_middle)
     with pytest.raises(KeyboardInterrupt):
-        explore_game(explored(tmp_path), load_oracle, stages)
+        explore_game(explored(tmp_path), stages, load_oracle)
     monkeypatch.undo()
-    assert explore_game(explored(tmp_path), load_oracle, again) == whole
+    assert explore_game(explored(tmp_path), again, load_oracle) == whole
     assert again.names == ["informed-model, seed 1", "informed-model, seed 2"]
     assert read(tmp_path / "out" / "explore.json") == read(tmp_path / "whole" / "explore.json")
     assert "does not report where its controlled object is" in whole["note"]  # the trail does not say
     check_pictures(tmp_path / "out" / "plots", "first-reward")
     more = explored(tmp_path, seeds=4)
-    explore_game(more, load_oracle, again)
+    explore_game(more, again, load_oracle)
     assert again.names[2:] == ["random, seed 3", "informed-model, seed 3"]
 
 
@@ -246,11 +246,11 @@ def test_explore_measures_again_what_comes_out_otherwise(tmp_path: Path, change:
         oracle.normalizer.mean.add_(float(not change))  # other weights
         return oracle
 
-    explore_game(explored(tmp_path), load_oracle, Stages())
+    explore_game(explored(tmp_path), Stages(), load_oracle)
     again, once_more = Stages(), Stages()
-    explore_game(explored(tmp_path, **change), load, again)
+    explore_game(explored(tmp_path, **change), again, load)
     assert again.names == [f"informed-model, seed {seed}" for seed in range(3)]
-    explore_game(explored(tmp_path, **change), load, once_more)
+    explore_game(explored(tmp_path, **change), once_more, load)
     assert once_more.names == []
 
 
@@ -258,7 +258,7 @@ def test_explore_measures_again_what_comes_out_otherwise(tmp_path: Path, change:
 def test_the_action_that_gets_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
     config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
-    body = explore_game(config, load_oracle, Stages())
+    body = explore_game(config, Stages(), load_oracle)
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
     assert [(row["action"], row["median"], row["never"]) for row in found["actions"]] == [
@@ -267,14 +267,14 @@ def test_the_action_that_gets_a_reward_first_when_held(tmp_path: Path, most: int
     rows = {row[0]: row[1:] for row in explore_table(body).rows}
     assert rows["constant ON"] == ("4", "0 of 3", "–")
     again = Stages()
-    assert explore_game(config, load_oracle, again) == body
+    assert explore_game(config, again, load_oracle) == body
     assert again.names == []
 
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seeds": 1, "max_steps": 60, "map_steps": 0, "noops": 0, "predictor": None}
     config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
-    table = explore_table(explore_game(config, load_oracle, Stages()))
+    table = explore_table(explore_game(config, Stages(), load_oracle))
     assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
 
@@ -282,7 +282,7 @@ def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
     options: dict[str, Any] = {"noops": 0, "max_steps": 1, "map_steps": 40, "map_seeds": 4, "seeds": 4}
     config = explored(tmp_path, env_id="freeway", sources=("random",), predictor=None, **options)
-    explore_game(config, load_oracle, Stages())
+    explore_game(config, Stages(), load_oracle)
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
     assert len({json.dumps(part["result"]["positions"]) for part in parts}) == 4
@@ -330,11 +330,11 @@ def test_an_unknown_position_is_no_cell() -> None:
 @pytest.mark.slow
 def test_the_time_of_all_parts_is_reported(tmp_path: Path) -> None:
     config = control(tmp_path)
-    control_runs(config, load_oracle, load_agent, Stages())
+    control_runs(config, Stages(), load_oracle, load_agent)
     parts = tmp_path / "out" / "control.jsonl"
     lines = [json.loads(line) | {"seconds": 1000.0} for line in parts.read_text().splitlines()]
     parts.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    control_runs(config, load_oracle, load_agent, Stages())
+    control_runs(config, Stages(), load_oracle, load_agent)
     told = json.loads((tmp_path / "out" / "control.json").read_text())["provenance"]
     assert told["seconds"] >= 1000 * len(lines) == 7000
 

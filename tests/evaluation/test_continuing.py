@@ -40,7 +40,7 @@ class Shown:
 
 def evaluate(run: Path, store: EpisodeStore, out: Path, shown: Shown | None = None, **changes: Any) -> dict[str, Any]:
     config = EvaluateConfig(predictors=(run,), data=(store.path,), out=out, device="cpu", **(OPTIONS | changes))
-    command.evaluate_runs(config, lambda path: small_feedforward(store), shown or Shown())
+    command.evaluate_runs(config, shown or Shown(), lambda path: small_feedforward(store))
     body: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
     del body["provenance"]
     return body

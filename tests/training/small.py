@@ -98,8 +98,8 @@ class Trace:
             self.updates.append((report.step, report.loss, report.lr, digest, trainer.state.best))
             return report
 
-        def all_reduce(trainer: Trainer, loss: Any) -> tuple[float, float]:
-            return real_reduce(trainer, loss)[0], self.seconds
+        def all_reduce(trainer: Trainer, *losses: Any) -> tuple[float, dict[str, float], float]:
+            return *real_reduce(trainer, *losses)[:2], self.seconds
 
         patch.setattr(Trainer, "update", update)
         patch.setattr(Trainer, "_all_reduce", all_reduce)

@@ -192,8 +192,9 @@ def corrupt_input(trainer: Trainer, batch: TrainingBatch, value: float) -> Train
 def corrupt_loss(trainer: Trainer, batch: TrainingBatch, value: float) -> None:
     real = trainer.gradients
 
-    def gradients(phase: Phase, batch: TrainingBatch) -> torch.Tensor:
-        return real(phase, batch) * value
+    def gradients(phase: Phase, batch: TrainingBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        loss, parts = real(phase, batch)
+        return loss * value, parts
 
     trainer.gradients = gradients  # type: ignore[method-assign]
 

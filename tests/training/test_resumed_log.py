@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from acvp import harness
 from acvp.checkpoint import save_checkpoint
 from acvp.data.store import EpisodeStore
+from acvp.models import FeedforwardConfig
 from acvp.runs import RunFolder
 from acvp.training import run as session
 from acvp.training import trainer
+from acvp.training.config import TrainingConfig
 from tests.faults import die
 from tests.training.small import Trace, in_a_child, run
 from tests.training.test_resume import STOPPED, telling_config
@@ -38,17 +41,24 @@ def logged(folder: Path) -> Logged:
 def whole(store: EpisodeStore, tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Logged:
     """What the undisturbed run logs: a line every 4 updates and a checkpoint now and then."""
     monkeypatch.setattr(trainer, "LOG_EVERY", 4)
-    assert run(store, telling_config(), tmp_path / "whole", save_minutes=99).exit_code == 0
+    assert run(store, with_heads(), tmp_path / "whole", save_minutes=99).exit_code == 0
     lines, scalars = logged(tmp_path / "whole")
     assert [line["step"] for line in lines if line["kind"] == "train"] == [2, 4, 6, 7, 8, 9, 11, 12, 14, 16, 18]
-    assert set(scalars) >= {"train/loss", "held-out/error-1"}
+    assert set(scalars) >= {"train/loss", "loss/reward_loss", "held-out/error-1"}
     return lines, scalars
+
+
+def with_heads() -> TrainingConfig:
+    """Phases that end in all ways, of a predictor whose loss has parts."""
+    config = telling_config()
+    assert isinstance(config.predictor, FeedforwardConfig)
+    return replace(config, predictor=replace(config.predictor, predict_rewards=True))
 
 
 def resume(store: EpisodeStore, folder: Path) -> Logged:
     """What the same command has logged at its end."""
     time.sleep(1.1)  # TensorBoard orders files by the second at which they were begun
-    assert run(store, telling_config(), folder, save_minutes=99).exit_code == 0
+    assert run(store, with_heads(), folder, save_minutes=99).exit_code == 0
     return logged(folder)
 
 
@@ -57,7 +67,7 @@ def test_a_stop_leaves_no_trace_in_the_log(
     store: EpisodeStore, tmp_path: Path, trace: Trace, whole: Logged, stop: int
 ) -> None:
     trace.stop_after = stop
-    assert run(store, telling_config(), tmp_path / "parts", save_minutes=99).exit_code == STOPPED
+    assert run(store, with_heads(), tmp_path / "parts", save_minutes=99).exit_code == STOPPED
     trace.stop_after = 0
     assert resume(store, tmp_path / "parts") == whole
 
@@ -102,6 +112,6 @@ def test_a_kill_leaves_no_trace_in_the_log(
     folder = tmp_path / "parts"
     with monkeypatch.context() as patch:
         arm(patch)
-        assert in_a_child(lambda: run(store, telling_config(), folder, save_minutes=99)) == -9
+        assert in_a_child(lambda: run(store, with_heads(), folder, save_minutes=99)) == -9
     assert RunFolder(folder).metrics()
     assert resume(store, folder) == whole

@@ -31,6 +31,7 @@ from acvp.agents.play import (
 )
 from acvp.checkpoint import to_bytes
 from acvp.compat import current_fields
+from acvp.console import counted
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, make_game
 from acvp.figures import Picture, encode_mp4, require_encoder
@@ -252,7 +253,7 @@ def score_lines(body: dict[str, Any]) -> list[str]:
         rows |= {constant_label(references["constant"]): references["constant"], "random": references["random"]}
     if body["paper"]:
         rows["paper's DQN"] = body["paper"]
-    episodes = f"{body['episodes']} episode{'s' * (body['episodes'] != 1)}"
+    episodes = counted(body["episodes"], "episode")
     heading = f"{body['env_id']}, {episodes}, ε = {body['epsilon']:g}: score"
     return [heading, *(f"  {name}: {format_mean(row['mean'], row['standard_error'])}" for name, row in rows.items())]
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.agents.agent import AGENT_SIZE, STACK, FrameStack, Pixels, Preprocessor, Rows
+from acvp.console import counted
 from acvp.data.policies import random_actions
 from acvp.envs import Game, Step
 from acvp.seeding import derived_seed, generator
@@ -168,7 +169,7 @@ class Scores:
 
     def __str__(self) -> str:
         count = len(self.episodes)
-        return f"{format_mean(self.mean, self.standard_error)} ({count} episode{'s' * (count != 1)})"
+        return f"{format_mean(self.mean, self.standard_error)} ({counted(count, 'episode')})"
 
 
 def play_episodes(

@@ -1,8 +1,8 @@
 """The factors of a predictor: action similarity (§4.3, figure 7, appendix C) and the factor split (figure 8).
 
-Factors are where in a network the action multiplies. In the paper's networks they are the rows of W^a (equation 4). In
-the pixel-exact network every block of the U-Net has a gain γ and a shift β for each channel; the rows of both are its
-factors, by scale. The split is between the factors that vary most with the action and the others, the controlled and
+Factors are where in a network the action multiplies; each predictor names its own (`Predictor.action_factors`). In the
+paper's networks they are the rows of W^a (equation 4), in the pixel-exact one the gains γ and shifts β of the U-Net's
+blocks, by scale. The split is between the factors that vary most with the action and the others, the controlled and
 uncontrolled parts of a frame: predictions with only one of the two sets show how much of the true change each explains.
 Similarity is the cosine of every pair of actions' factors, with a permutation test.
 
@@ -11,7 +11,7 @@ Shapes: F factors, A actions, P pairs, R relabelings, S samples, C channels, h h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from acvp.analysis.figures import grid
 from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
@@ -31,10 +31,8 @@ from acvp.console import Progress
 from acvp.envs.game import Pair, opposite_pairs, same_direction_pairs
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
-from acvp.models import Predictor, build_predictor
-from acvp.models.networks import FactoredTransform, TensorTransform
+from acvp.models import ActionFactors, Predictor, build_predictor
 from acvp.models.pixels import as_pixels, to_frames
-from acvp.pixel.network import ActionUnet
 from acvp.runs import numbers
 from acvp.seeding import generator
 
@@ -48,53 +46,11 @@ TOLERANCE = 1e-12
 """Two means of the same pairs may differ by so much, in the order of summing."""
 
 
-@dataclass(frozen=True)
-class ActionLayer:
-    """A linear layer from the action to factors."""
-
-    table: str
-    """What its factors are called."""
-    linear: nn.Linear
-    gates: bool
-    """Whether all that the network knows passes through its factors, so that 0 stops it; else they only change it."""
-
-    def stop(self, factors: NDArray[np.bool_]) -> None:
-        """Set factors (F,) to 0, bias included, in place."""
-        self.linear.weight.data[factors] = 0.0
-        if self.linear.bias is not None:
-            self.linear.bias.data[factors] = 0.0
-
-    def hold(self, factors: NDArray[np.bool_]) -> None:
-        """Set factors (F,) to their mean over actions, in place."""
-        self.linear.weight.data[factors] = self.linear.weight.data[factors].mean(1, keepdim=True)
-
-
-def action_layers(predictor: Predictor) -> list[ActionLayer]:
-    """Return the layers whose outputs are a predictor's factors; none where actions do not multiply by factors."""
-    layers = []
-    for module in predictor.children():
-        if isinstance(module, FactoredTransform):
-            layers.append(ActionLayer("W^a", module.action, gates=True))
-        elif isinstance(module, ActionUnet):
-            layers += _unet_layers(module, 1)
-    return layers
-
-
-def _unet_layers(unet: ActionUnet, scale: int) -> Iterator[ActionLayer]:
-    blocks = [*unet.down, *(unet.up if unet.inner is not None else ())]
-    yield from (ActionLayer(f"scale {scale}", block.action, gates=False) for block in blocks)
-    if unet.inner is not None:
-        yield from _unet_layers(unet.inner, scale + 1)
-
-
 def factor_tables(predictor: Predictor) -> dict[str, Factors]:
     """Return the factors of a predictor by name: one table, or one for each scale and all of them pooled."""
     tables: dict[str, list[Factors]] = {}
-    for layer in action_layers(predictor):
-        tables.setdefault(layer.table, []).append(_numbers(layer.linear.weight))
-    for module in predictor.children():
-        if isinstance(module, TensorTransform):  # equation 3: the entries of each action's matrix
-            tables["W"] = [_numbers(module.weight.flatten(1).T)]
+    for factors in predictor.action_factors():
+        tables.setdefault(factors.name, []).append(_numbers(factors.weight))
     if not tables:
         raise UserError(f"a {type(predictor).__name__} has no factors: actions do not multiply in it")
     joined = {name: np.concatenate(parts) for name, parts in tables.items()}
@@ -102,28 +58,40 @@ def factor_tables(predictor: Predictor) -> dict[str, Factors]:
 
 
 def all_factors(predictor: Predictor) -> Factors:
-    """Return the factors of all of a predictor's action layers, those that `with_only` chooses from."""
-    layers = action_layers(predictor)
-    if not layers:
+    """Return all factors of a predictor that can be switched off, those that `with_only` chooses from."""
+    divisible = _divisible(predictor)
+    if not divisible:
         raise UserError(f"a {type(predictor).__name__} has no factors that could be divided")
-    return np.concatenate([_numbers(layer.linear.weight) for layer in layers])
+    return np.concatenate([_numbers(factors.weight) for factors in divisible])
+
+
+def _divisible(predictor: Predictor) -> list[ActionFactors]:
+    return [factors for factors in predictor.action_factors() if factors.gates is not None]
 
 
 def with_only(predictor: Predictor, kept: NDArray[np.bool_], *, hold: bool = False) -> Predictor:
-    """Return a copy of a predictor in which all factors but the kept ones (F,), over all layers, are switched off.
+    """Return a copy of a predictor in which all factors but the kept ones (F,) are switched off.
 
     Switched off is 0 where factors are gates, as in the paper, and else, or with ``hold``, their mean over actions.
     """
     copy = deepcopy(predictor)
-    layers = action_layers(copy)
-    sizes = [layer.linear.out_features for layer in layers]
+    divisible = _divisible(copy)
+    sizes = [len(factors.weight) for factors in divisible]
     assert kept.shape == (sum(sizes),), f"{kept.shape} for {sizes} factors"
-    for layer, part in zip(layers, np.split(kept, np.cumsum(sizes)[:-1]), strict=True):
-        if layer.gates and not hold:
-            layer.stop(~part)
-        else:
-            layer.hold(~part)
+    for factors, part in zip(divisible, np.split(kept, np.cumsum(sizes)[:-1]), strict=True):
+        _switch_off(factors, ~part, hold=hold or not factors.gates)
     return copy
+
+
+@torch.no_grad()
+def _switch_off(factors: ActionFactors, which: NDArray[np.bool_], *, hold: bool) -> None:
+    """Set some factors (F,) to their mean over actions, or to 0, bias included, in place."""
+    if hold:
+        factors.weight[which] = factors.weight[which].mean(1, keepdim=True)
+        return
+    factors.weight[which] = 0.0
+    if factors.bias is not None:
+        factors.bias[which] = 0.0
 
 
 def _numbers(weight: torch.Tensor) -> Factors:
@@ -246,7 +214,7 @@ def _variants(study: Study, high: Mask) -> dict[str, Callable[[Predictor], Predi
     random = generator("random factors", study.config.seed).permutation(high)
     kept = {ACTION: high, NON_ACTION: ~high, RANDOM: random, OTHERS: ~random}
     variants = {name: partial(with_only, kept=mask) for name, mask in kept.items()}
-    if any(layer.gates for layer in action_layers(study.model.predictor)):
+    if any(factors.gates for factors in study.model.predictor.action_factors()):
         variants |= {ACTION_HELD: partial(with_only, kept=~high, hold=True)}
         variants |= {NON_ACTION_HELD: partial(with_only, kept=high, hold=True)}
     return {PREDICTION: lambda predictor: predictor} | variants

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.console import TextTable, banded, number
+from acvp.console import TextTable, banded, counted, number
 from acvp.envs.game import label, ordered, parse
 from acvp.figures import (
     INK,
@@ -138,7 +138,9 @@ def _contingency(part: Mapping[str, Any]) -> TextTable:
         ("mean maps", number(correlation["mean_maps"]), "–"),
         ("state by state", number(correlation["by_state"]), number(correlation["by_state_of_mean_map"])),
     )
-    return TextTable(f"Contingency, {part['states']} states", ("correlation", "predicted", "mean true map"), rows)
+    return TextTable(
+        f"Contingency, {counted(part['states'], 'state')}", ("correlation", "predicted", "mean true map"), rows
+    )
 
 
 WRITTEN = 6
@@ -209,7 +211,7 @@ def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
         _explained_bars(figure.add_subplot(1, 2, 2), split, colors)
         text += (
             f" Right: {split['formula']}; bars: 95 %, bootstrap over episodes; dashed: the mean image. "
-            f"{split['states']} states of {body['game']}."
+            f"{counted(split['states'], 'state')} of {body['game']}."
         )
     caption(figure, text, colors)
     return figure

@@ -17,6 +17,7 @@ from acvp.errors import UserError
 from acvp.evaluation.run import few_episodes, open_runs
 from acvp.figures import images, write_files
 from acvp.loaded import Load, check_alike, identity
+from acvp.loaded import load as load_predictor
 from acvp.runs import PLOTS_NAME, ResultCache, unfinished_results, write_results
 
 ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
@@ -34,7 +35,7 @@ FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
 """Figures that are drawn from analysis.json."""
 
 
-def analyze_run(config: AnalyzeConfig, load: Load, stage: Stage) -> dict[str, Any]:
+def analyze_run(config: AnalyzeConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
     """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
     models, part = open_runs((config.predictor,), (config.data,), config.trained_on, config.device, load)

@@ -10,12 +10,11 @@ from acvp.exits import EXIT_OK
 
 def run(config: AnalyzeConfig) -> int:
     """Analyze a predictor, and print a table for each analysis."""
-    import acvp
     from acvp.analysis.figures import analysis_tables
     from acvp.analysis.run import analyze_run
 
     with predictor_stages() as stage:
-        body = analyze_run(config, acvp.load, stage)
+        body = analyze_run(config, stage)
     print_skipped(body)
     print_results(analysis_tables(body), body, config.out or config.predictor)
     return EXIT_OK

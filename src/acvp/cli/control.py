@@ -10,12 +10,10 @@ from acvp.exits import EXIT_OK
 
 def run(config: ControlConfig) -> int:
     """Measure the score at every prediction horizon, and print a table."""
-    import acvp
-    from acvp.agents.agent import load_agent
     from acvp.control.run import control_out, control_runs, control_table
 
     with predictor_stages() as stage:
-        body = control_runs(config, acvp.load, load_agent, stage)
+        body = control_runs(config, stage)
     print_results([control_table(body)], body, control_out(config))
     return EXIT_OK
 

@@ -10,13 +10,12 @@ from acvp.exits import EXIT_OK
 
 def run(config: CounterfactualConfig) -> int:
     """Branch the emulator and the predictors from the same states, and print a table."""
-    import acvp
     from acvp.evaluation.counterfactual import counterfactual_runs
     from acvp.evaluation.figures import counterfactual_table
     from acvp.runs import default_out
 
     with predictor_stages() as stage:
-        body = counterfactual_runs(config, acvp.load, stage)
+        body = counterfactual_runs(config, stage)
     print_results([counterfactual_table(body)], body, config.out or default_out(config.predictors))
     return EXIT_OK
 

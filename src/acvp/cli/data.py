@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from tyro.conf import Positional
 
 from acvp.cli.main import Verb
-from acvp.console import Module, counting, err, optional, out
+from acvp.console import Module, counted, counting, err, optional, out
 from acvp.data.episode import MAX_ACTIONS
 from acvp.data.merge import Criteria, copy_filtered, copy_split, merge, parse_range
 from acvp.data.store import EpisodeStore
@@ -179,7 +179,7 @@ def run_verify(config: VerifyConfig) -> int:
         return EXIT_PROBLEMS
     store = EpisodeStore(config.data)
     how = "every byte checked" + (", every frame replayed" if config.replay else "")
-    out.print(f"{len(store):,} episodes, {store.frames:,} frames: {how}, nothing wrong")
+    out.print(f"{counted(len(store), 'episode')}, {counted(store.frames, 'frame')}: {how}, nothing wrong")
     return EXIT_OK
 
 

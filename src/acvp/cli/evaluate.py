@@ -10,13 +10,12 @@ from acvp.exits import EXIT_OK
 
 def run(config: EvaluateConfig) -> int:
     """Evaluate predictors, and print a table for each metric."""
-    import acvp
     from acvp.evaluation.figures import horizon_tables
     from acvp.evaluation.run import evaluate_runs
     from acvp.runs import default_out
 
     with predictor_stages() as stage:
-        body = evaluate_runs(config, acvp.load, stage)
+        body = evaluate_runs(config, stage)
     print_skipped(body)
     print_results(horizon_tables(body), body, config.out or default_out(config.predictors))
     return EXIT_OK

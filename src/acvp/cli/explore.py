@@ -10,11 +10,10 @@ from acvp.exits import EXIT_OK
 
 def run(config: ExploreConfig) -> int:
     """Explore with each strategy, and print a table."""
-    import acvp
     from acvp.control.explore import explore_game, explore_table
 
     with predictor_stages() as stage:
-        body = explore_game(config, acvp.load, stage)
+        body = explore_game(config, stage)
     print_results([explore_table(body)], body, config.out)
     return EXIT_OK
 

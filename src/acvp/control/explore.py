@@ -18,7 +18,7 @@ from acvp.agents.agent import Pixels, Rows
 from acvp.agents.evaluate import FIRST_REWARD
 from acvp.agents.play import standard_errors
 from acvp.compat import EXPLORATION_STREAM
-from acvp.console import Stage, TextTable, number
+from acvp.console import Stage, TextTable, counted, number
 from acvp.control.config import ExploreConfig, SourceName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
 from acvp.control.informed import InformedExploration
@@ -30,6 +30,7 @@ from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, as_model, require_fit
+from acvp.loaded import load as load_predictor
 from acvp.models import Predictor, fingerprint
 from acvp.runs import PLOTS_NAME, ResultCache, write_results
 from acvp.seeding import derived_seed, generator
@@ -158,7 +159,7 @@ QUICK_SHARE = 100
 """Constant actions first get 1/100 of the steps, and all of them only if no action has a reward by then."""
 
 
-def explore_game(config: ExploreConfig, load: Load, stage: Stage) -> dict[str, Any]:
+def explore_game(config: ExploreConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
     """Explore a game with every strategy asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
     predictor = (
@@ -343,6 +344,6 @@ def explore_table(body: dict[str, Any]) -> TextTable:
         median = f"{at_least}{number(result['median'])}"
         paper = (number(result["paper"]) if "paper" in result else "–",) if from_paper else ()
         rows.append((source_label(source, result), median, *paper, f"{result['never']} of {body['seeds']}", cells))
-    title = f"Exploring {body['game']}, {body['seeds']} seeds of at most {body['max_steps']:,} agent steps"
+    title = f"Exploring {body['game']}, {counted(body['seeds'], 'seed')} of at most {body['max_steps']:,} agent steps"
     heads = ("strategy", "median agent steps to the first reward", *["paper"] * from_paper, "never", "cells covered")
     return TextTable(title, heads, tuple(rows))

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from acvp.agents.evaluate import constant_label
+from acvp.console import counted
 from acvp.figures import LIGHT, RUN_COLORS, SIZE, caption, legend_below, style
 
 SOURCE_COLORS = {
@@ -48,10 +49,10 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     style(axes, colors)
     legend_below(axes, colors)
     text = (
-        f"Mean score of agent {body['agent']} in {body['game']}, {body['episodes']} episodes, with its standard error, "
-        f"ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its actions. Emulator: "
-        f"it sees the game's own frames; {constant_label(body['constant'])}: this action throughout, the best of all; "
-        "random: random actions."
+        f"Mean score of agent {body['agent']} in {body['game']}, {counted(body['episodes'], 'episode')}, with its "
+        f"standard error, ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its "
+        f"actions. Emulator: it sees the game's own frames; {constant_label(body['constant'])}: this action "
+        "throughout, the best of all; random: random actions."
     )
     caption(figure, text, colors)
     return figure
@@ -84,7 +85,7 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
             axes.plot(steps, scores, color=color, linewidth=0.7, alpha=0.5)
         mean, error = _means(strategy["curve"])
         steps = [point["step"] for point in strategy["curve"]]
-        label = f"{name}, {len(strategy['runs'])} seed{'s' * (len(strategy['runs']) > 1)}"
+        label = f"{name}, {counted(len(strategy['runs']), 'seed')}"
         axes.errorbar(steps, mean, error, color=color, label=label, linewidth=1.8, marker="o", markersize=3.5)
     references = body.get("references", {})
     _draw_references(axes, references, colors)
@@ -96,8 +97,8 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     legend_below(axes, colors)
     episodes = len(next(iter(body["strategies"].values()))["runs"][0]["points"][0]["scores"])
     text = (
-        f"DQN in {body['game']}, by exploration strategy. Thin: a seed, mean of {episodes} episodes a point; thick: "
-        "mean over seeds with its standard error."
+        f"DQN in {body['game']}, by exploration strategy. Thin: a seed, mean of {counted(episodes, 'episode')} a "
+        "point; thick: mean over seeds with its standard error."
     )
     if references:
         text += f" The line {constant_label(references['constant'])}: this action throughout, the best of all."
@@ -136,8 +137,8 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
     axes.xaxis.set_minor_locator(NullLocator())
     style(axes, colors)
     text = (
-        f"{body['game']}, {body['seeds']} seeds each; bars: medians; hollow: no reward within {most:,} agent steps. "
-        f"{_kernel(body)}"
+        f"{body['game']}, {counted(body['seeds'], 'seed')} each; bars: medians; hollow: no reward within "
+        f"{most:,} agent steps. {_kernel(body)}"
     )
     caption(figure, text, colors)
     return figure
@@ -156,8 +157,8 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
         )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_steps']:,} agent steps, "
-        f"{body['map_seeds']} seeds each; cells of {body['cell']}×{body['cell']} pixels, colors by the logarithm of "
-        f"visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
+        f"{counted(body['map_seeds'], 'seed')} each; cells of {body['cell']}×{body['cell']} pixels, colors by the "
+        f"logarithm of visits, the same in all maps; number of cells: mean over seeds. {_kernel(body)}"
     )
     caption(figure, text, colors)
     figure.subplots_adjust(top=1 - TITLE_HEIGHT / figure.get_size_inches()[1])
@@ -203,7 +204,7 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     legend_below(axes, colors)
     text = (
         f"Distinct cells of {body['cell']}×{body['cell']} pixels in which the controlled object of {body['game']} has "
-        f"been; mean over {body['map_seeds']} seeds with its standard error. {_kernel(body)}"
+        f"been; mean over {counted(body['map_seeds'], 'seed')} with its standard error. {_kernel(body)}"
     )
     caption(figure, text, colors)
     return figure

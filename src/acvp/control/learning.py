@@ -24,6 +24,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.loaded import Load, as_model, require_fit
+from acvp.loaded import load as load_predictor
 from acvp.models import Predictor, fingerprint
 from acvp.seeding import generator
 
@@ -85,14 +86,14 @@ class ImaginedVecEnv(AgentVecEnv):
 MakeInformed = Callable[[AgentVecEnv], InformedExploration]
 
 
-def informed_strategy(config: AgentTrainConfig, load: Load) -> MakeInformed | None:
+def informed_strategy(config: AgentTrainConfig, load: Load = load_predictor) -> MakeInformed | None:
     """Return a function that makes the strategy for given games; None: exploration is not informed."""
     if config.predictor is not None:
         return _by_model(config, load)
     return _by_emulator(config) if config.exploration == "informed-emulator" else None
 
 
-def weights_asked(config: AgentTrainConfig, load: Load) -> str | None:
+def weights_asked(config: AgentTrainConfig, load: Load = load_predictor) -> str | None:
     """Return the fingerprint of the predictor that a run explores by or learns in; None: it uses none."""
     asked = config.predictor or config.imagined
     return None if asked is None else fingerprint(load(asked))
@@ -142,7 +143,7 @@ def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
     return make
 
 
-def imagined_games(config: AgentTrainConfig, load: Load) -> Callable[[int], ImaginedVecEnv] | None:
+def imagined_games(config: AgentTrainConfig, load: Load = load_predictor) -> Callable[[int], ImaginedVecEnv] | None:
     """Return a function that makes imagined games; None: the agent learns in real ones."""
     predictor, store = config.imagined, config.data
     if predictor is None or store is None:

@@ -28,6 +28,7 @@ from acvp.agents.agent import (
     Rows,
     agent_view,
     check_actions,
+    load_agent,
     predictor_view,
 )
 from acvp.agents.evaluate import best_constant, constant_label, limit_steps
@@ -43,7 +44,7 @@ from acvp.agents.play import (
     mean_and_error,
     play_episodes,
 )
-from acvp.console import Stage, TextTable, number
+from acvp.console import Stage, TextTable, counted, number
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure
 from acvp.durable import exclusive_writer, make_folder
@@ -51,6 +52,7 @@ from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import Load, LoadedModel, as_model, require_fit
+from acvp.loaded import load as load_predictor
 from acvp.models import Predictor, State, fingerprint
 from acvp.models.rollout import select_rows
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
@@ -157,10 +159,12 @@ class Point:
     """What the scores depend on, besides what all points share."""
 
 
-def control_runs(config: ControlConfig, load: Load, load_agent: LoadAgent, stage: Stage) -> dict[str, Any]:
+def control_runs(
+    config: ControlConfig, stage: Stage, load: Load = load_predictor, read_agent: LoadAgent = load_agent
+) -> dict[str, Any]:
     """Let the agent play by the predictions of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
-    agent = load_agent(config.agent)
+    agent = read_agent(config.agent)
     models = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
@@ -312,7 +316,7 @@ def control_table(body: dict[str, Any]) -> TextTable:
     references = ", ".join(f"{label} {scored(body[name])}" for name, label in labels.items())
     curves = [{point["horizon"]: scored(point) for point in curve} for curve in body["runs"].values()]
     rows = [(str(horizon), *(curve.get(horizon, "–") for curve in curves)) for horizon in body["horizons"]]
-    title = f"Score in {body['game']}, {body['episodes']} episodes: {references}; by predicted frames:"
+    title = f"Score in {body['game']}, {counted(body['episodes'], 'episode')}: {references}; by predicted frames:"
     return TextTable(title, ("resync every n", *body["runs"]), tuple(rows))
 
 

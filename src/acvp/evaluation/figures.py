@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 
-from acvp.console import TextTable, banded, number
+from acvp.console import TextTable, banded, counted, number
 from acvp.evaluation.config import shown_steps
 from acvp.evaluation.metrics import METRICS
 from acvp.figures import (
@@ -105,6 +105,13 @@ def smallest_of_decades(body: Mapping[str, Any], metric: str) -> float | None:
     return float(10 ** np.floor(np.log10(positive.min())))
 
 
+def _test_episodes(body: Mapping[str, Any], bands: str) -> str:
+    """Return how many episodes were used, and what their bands are; a single episode has none."""
+    if body["episodes"] == 1:
+        return f"1 test episode; no {bands}, which need at least 2"
+    return f"{counted(body['episodes'], 'test episode')}; {bands}: 95 %, bootstrap over episodes"
+
+
 def _caption(body: Mapping[str, Any], metric: str) -> str:
     below = " Drawn down to −1." if metric == "gain" else ""
     smallest = smallest_of_decades(body, metric)
@@ -112,8 +119,7 @@ def _caption(body: Mapping[str, Any], metric: str) -> str:
         below = f" Axis: logarithmic above {smallest:g}, linear below."
     return (
         f"{body['metrics'][metric]['formula']}.{below} x̂ clamped to 0..255, fed back unclamped. {body['game']}, view "
-        f"{body['view']}, {body['windows']} windows of {body['episodes']} test episodes; bands: 95 %, bootstrap "
-        "over episodes."
+        f"{body['view']}, {counted(body['windows'], 'window')} of {_test_episodes(body, 'bands')}."
     )
 
 
@@ -141,9 +147,8 @@ def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
     axes.hlines(chance, middles - 0.45, middles + 0.45, colors["ink"], linestyles="--", linewidth=1.2, label="chance")
     _finish(axes, body, len(chance), colors)
     text = (
-        f"{body['accuracy']}. {body['plans']}; {body['states']} states of {body['episodes']} test episodes of "
-        f"{body['game']}, {body['different_futures']['mean']:.2g} different futures on average; bars: 95 %, "
-        "bootstrap over episodes."
+        f"{body['accuracy']}. {body['plans']}; {body['different_futures']['mean']:.2g} different futures on average; "
+        f"{body['game']}, {counted(body['states'], 'state')} of {_test_episodes(body, 'bars')}."
     )
     caption(figure, text, colors)
     return figure
@@ -275,15 +280,20 @@ def counterfactual_table(body: Mapping[str, Any]) -> TextTable:
         for name, scores in body["runs"].items()
     ]
     rows.append(("chance", banded(body["chance"], 0), "–", "–"))
-    title = f"Counterfactual futures: {body['plans']}, {body['states']} states"
+    title = f"Counterfactual futures: {body['plans']}, {counted(body['states'], 'state')}{_band_note(body)}"
     return TextTable(title, ("run", "accuracy", "margin", "error"), tuple(rows))
 
 
 def _by_step(body: Mapping[str, Any], metric: str, steps: Sequence[int], bands: bool) -> TextTable:
     described, names = body["metrics"][metric], list(body["curves"])
     rows = tuple((str(step), *_row(body["curves"], names, metric, step - 1, bands)) for step in steps)
-    title = f"{described['title']} ({described['unit']})" + (", 95 % band" if bands else "")
+    title = f"{described['title']} ({described['unit']})" + (_band_note(body) if bands else "")
     return TextTable(title, ("step", *names), rows)
+
+
+def _band_note(body: Mapping[str, Any]) -> str:
+    """Return what a title says about bands: a single episode has none."""
+    return ", no 95 % band of a single test episode" if body["episodes"] == 1 else ", 95 % band"
 
 
 def _at_the_end(body: Mapping[str, Any], bands: bool) -> TextTable:

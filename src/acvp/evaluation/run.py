@@ -33,6 +33,7 @@ from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
+from acvp.loaded import load as load_predictor
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
 FEW_EPISODES = 10
@@ -103,7 +104,9 @@ def summarize(
         for name, metrics in picked.items()
     }
     bands = {
-        "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes",
+        "bands": f"95 %: percentiles {LEVEL[0]} and {LEVEL[1]} of {RESAMPLES} bootstrap resamples of the episodes"
+        if len(used) > 1
+        else "none: a single episode cannot be resampled",
         "episodes": len(used),
     }
     facts = facts | bands | few_episodes(len(used))
@@ -122,6 +125,8 @@ def few_episodes(count: int) -> dict[str, str]:
     """Return a note where there are too few episodes to trust the bands."""
     if count >= FEW_EPISODES:
         return {}
+    if count == 1:
+        return {"note": "a single test episode: there are no 95 % bands, which resample whole episodes"}
     return {"note": f"{count} test episodes are few: 95 % bands over fewer than {FEW_EPISODES} are too narrow"}
 
 
@@ -253,7 +258,7 @@ def _facts(model: LoadedModel, part: HeldOutPart, windows: EvaluationWindows, co
 EVALUATION_NAME, PARTS_NAME = "evaluation.json", "evaluation.jsonl"
 
 
-def evaluate_runs(config: EvaluateConfig, load: Load, stage: Stage) -> dict[str, Any]:
+def evaluate_runs(config: EvaluateConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
     """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
     started = time.monotonic()
     models, part = open_runs(config.predictors, config.data, config.trained_on, config.device, load)
@@ -285,7 +290,7 @@ def _outcomes(
 
 
 def open_runs(
-    runs: Sequence[Path], data: Sequence[Path], trained_on: Path | None, device: Device, load: Load
+    runs: Sequence[Path], data: Sequence[Path], trained_on: Path | None, device: Device, load: Load = load_predictor
 ) -> tuple[list[LoadedModel], HeldOutPart]:
     """Return the models of runs, and the episodes of one or several datasets that none of them was trained on."""
     store = join(data)

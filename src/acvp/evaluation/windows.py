@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.console import counted
 from acvp.data.frames import View
 from acvp.data.replay import replay, replay_game
 from acvp.data.split import refuse_leaks
@@ -62,7 +63,7 @@ def held_out_part(
             f"{store.path}: the runs have no held-out episode in common in it; train them with one --seed, or record a "
             "test dataset with another seed and pass it as --data"
         )
-    how = f"held out in training by every run: {len(held_out)} of {len(store)} episodes"
+    how = f"held out in training by every run: {len(held_out)} of {counted(len(store), 'episode')}"
     return HeldOutPart(store=store.subset(held_out), how=how)
 
 
@@ -72,7 +73,9 @@ def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOu
     else:
         refuse_leaks(trained_on, store)
         how = f"none of them is in the training store {trained_on.path}"
-    return HeldOutPart(store=store, how=f"all {len(store)} episodes of a store that no run was trained on ({how})")
+    return HeldOutPart(
+        store=store, how=f"all {counted(len(store), 'episode')} of a store that no run was trained on ({how})"
+    )
 
 
 def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: EpisodeStore) -> None:

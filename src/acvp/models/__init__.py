@@ -32,6 +32,7 @@ from acvp.models.networks import (
 )
 from acvp.models.pixels import Normalizer
 from acvp.models.predictor import (
+    ActionFactors,
     HistoryPredictor,
     Predictions,
     Predictor,
@@ -47,6 +48,7 @@ from acvp.models.rollout import Rollout, rollout, rollout_with_rewards
 __all__ = [
     "About",
     "ActionError",
+    "ActionFactors",
     "ConfigError",
     "CopyLastFrame",
     "CopyLastFrameConfig",

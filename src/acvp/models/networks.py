@@ -27,7 +27,7 @@ from acvp.models.encoder_decoder import (
     paper_view,
 )
 from acvp.models.heads import Outcome, RewardTerminationHeads
-from acvp.models.predictor import HistoryPredictor, Predictions, Predictor, State, as_window
+from acvp.models.predictor import ActionFactors, HistoryPredictor, Predictions, Predictor, State, as_window
 
 ENCODED_BOUND = 1.0
 """W^enc is drawn from U(-1, 1) (appendix A)."""
@@ -62,7 +62,7 @@ class ActionConfig(NetworkConfig):
 
 
 class FactoredTransform(nn.Module):
-    """Equation 4: h^dec = W^dec (W^enc h^enc ⊙ W^a a) + b, a 3-way tensor factorised into three matrices."""
+    """Equation 4: h^dec = W^dec (W^enc h^enc ⊙ W^a a) + b, a 3-way tensor factorized into three matrices."""
 
     def __init__(
         self,
@@ -87,6 +87,10 @@ class FactoredTransform(nn.Module):
         h_dec: Tensor = self.decoded(self.encoded(h_enc) * self.action(action.to(h_enc.dtype)))  # equation 4
         return h_dec
 
+    def factors(self) -> list[ActionFactors]:
+        """Return the rows of W^a."""
+        return [ActionFactors(name="W^a", weight=self.action.weight, bias=self.action.bias, gates=True)]
+
     def every_action(self, h_enc: Tensor) -> Tensor:
         """Return h^dec (B, A, n) under each of the A one-hot actions."""
         every = torch.eye(self.action.in_features, dtype=h_enc.dtype, device=h_enc.device)  # (A, A)
@@ -108,6 +112,10 @@ class TensorTransform(nn.Module):
         """Return h^dec (B, n) of features (B, n) and action vectors (B, A)."""
         return torch.einsum("bli,bl->bi", self._products(h_enc), action.to(h_enc.dtype)) + self.bias  # equation 3
 
+    def factors(self) -> list[ActionFactors]:
+        """Return the entries of each action's matrix."""
+        return [ActionFactors(name="W", weight=self.weight.flatten(1).T, gates=None)]
+
     def every_action(self, h_enc: Tensor) -> Tensor:
         """Return h^dec (B, A, n) under each of the A one-hot actions."""
         return self._products(h_enc) + self.bias
@@ -128,6 +136,10 @@ class NoActionTransform(nn.Module):
         """Return h^dec (B, n) of features (B, n), whatever the action."""
         h_dec: Tensor = self.fc(h_enc)
         return h_dec
+
+    def factors(self) -> list[ActionFactors]:
+        """Return none."""
+        return []
 
     def every_action(self, h_enc: Tensor) -> Tensor:
         """Return the same h^dec A times, (B, A, n)."""
@@ -198,6 +210,10 @@ class StackedFramesPredictor(HistoryPredictor):
         """Return the next frame under every action, (N, A, C, H, W), after stacked frames (N, m·C, H, W)."""
         h_dec = self.transform.every_action(self.encoder(stacked))  # (N, A, n): encoded once
         return self.decoder.every_action(h_dec)
+
+    def action_factors(self) -> list[ActionFactors]:
+        """Return the factors of the transformation."""
+        return self.transform.factors()
 
 
 class FeedforwardPredictor(StackedFramesPredictor, kind="feedforward"):
@@ -370,6 +386,10 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         """Return the next frame under every action, (B, A, C, H, W)."""
         h_dec = self.transform.every_action(self._read(state).h_enc)  # (B, A, n): encoded once
         return self.decoder.every_action(h_dec)
+
+    def action_factors(self) -> list[ActionFactors]:
+        """Return the factors of the transformation."""
+        return self.transform.factors()
 
     def settled(self, state: State) -> RecurrentState:
         """Return the state whose last prediction the LSTM has read."""

@@ -10,7 +10,7 @@ Shapes: B batch, N rows, T time, K predicted steps, m frames of history, C chann
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -46,6 +46,21 @@ class Predictions(NamedTuple):
     """Reward logits (B, K, 3) of a predictor with heads."""
     termination: Tensor | None = None
     """Termination logits (B, K) of a predictor with heads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionFactors:
+    """Factors: where in a network the action multiplies. Similar actions have similar ones (§4.3)."""
+
+    name: str
+    """What they are called; those of one name are analyzed together."""
+    weight: Tensor
+    """The value of each factor under each action, (F, A): a parameter, or a view of one, to be changed in place."""
+    bias: Tensor | None = None
+    """What is added to them whatever the action, (F,)."""
+    gates: bool | None = False
+    """True: all that the network knows passes through them, so that 0 stops it; False: they only change it; None: they
+    cannot be switched off one by one."""
 
 
 class TrainingBatch(NamedTuple):
@@ -201,6 +216,10 @@ class Predictor(Shareable):
     def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
         """Return which pixels of normalized frames (..., C, H, W) differ in color, (..., H, W)."""
         return (self.normalizer.to_uint8(predicted) != self.normalizer.to_uint8(true)).any(-1)
+
+    def action_factors(self) -> Sequence[ActionFactors]:
+        """Return the factors by which ``acvp analyze`` compares actions; by default none."""
+        return ()
 
     # --- Sampling -----------------------------------------------------------------------------------------------------
 

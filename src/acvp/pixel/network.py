@@ -12,7 +12,7 @@ a cell, S ways to copy a color, n selected cells or pixels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from acvp.models.encoder_decoder import convolution, linear
 from acvp.models.heads import RewardTerminationHeads
+from acvp.models.predictor import ActionFactors
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.loss import NO_PIXEL
 
@@ -101,6 +102,13 @@ class ActionUnet(nn.Module):
         for block in self.up:
             x = block(x, action)
         return x, smallest
+
+    def factors(self, scale: int = 1) -> Iterator[ActionFactors]:
+        """Yield the gains and shifts of every block, by scale."""
+        for block in (*self.down, *(self.up if self.inner is not None else ())):
+            yield ActionFactors(name=f"scale {scale}", weight=block.action.weight, bias=block.action.bias)
+        if self.inner is not None:
+            yield from self.inner.factors(scale + 1)
 
 
 POSITION_CHANNELS = 8

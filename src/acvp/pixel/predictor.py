@@ -29,7 +29,16 @@ from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_fr
 from acvp.models.config import DatasetSplit, Progress
 from acvp.models.encoder_decoder import convolution, linear
 from acvp.models.heads import Outcome
-from acvp.models.predictor import Metrics, Predictions, Predictor, State, TrainingBatch, as_window, joint_loss
+from acvp.models.predictor import (
+    ActionFactors,
+    Metrics,
+    Predictions,
+    Predictor,
+    State,
+    TrainingBatch,
+    as_window,
+    joint_loss,
+)
 from acvp.pixel.config import PixelConfig, preset_sizes, training_defaults
 from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
 from acvp.pixel.network import (
@@ -251,6 +260,10 @@ class PixelPredictor(Predictor, kind="pixel"):
         reward = torch.stack([outcome.reward for outcome in known], 1).view(rows, -1, 3)
         termination = torch.stack([outcome.termination for outcome in known], 1).view(rows, -1)
         return joint_loss(loss, reward, termination, batch)
+
+    def action_factors(self) -> list[ActionFactors]:
+        """Return the gains and shifts of the U-Net."""
+        return list(self.unet.factors())
 
     def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
         """Return which pixels of normalized frames (..., C, H, W) have another color, (..., H, W)."""

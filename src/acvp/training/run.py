@@ -14,7 +14,7 @@ from rich.console import Console
 
 from acvp.artifacts import CONFIG_NAME, write_folder
 from acvp.checkpoint import CheckpointError, newest_good
-from acvp.console import err
+from acvp.console import counted, err
 from acvp.data.store import EpisodeStore
 from acvp.durable import SPARE_BYTES, DiskError
 from acvp.errors import UserError
@@ -144,12 +144,14 @@ def _announce(trainer: Trainer) -> None:
     display.print(
         f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
     )
-    display.print(f"data: {len(data.train)} episodes to train on, {len(data.test)} held out, {data.store.info.env_id}")
+    display.print(
+        f"data: {counted(len(data.train), 'episode')} to train on, {len(data.test)} held out, {data.store.info.env_id}"
+    )
     for number, phase in enumerate(trainer.config.phases, 1):
         left_out = data.windows(phase).left_out
         if left_out:
             frames = phase.context + phase.predict
-            display.print(f"phase {number}: {left_out} episodes are left out, shorter than its {frames} frames")
+            display.print(f"phase {number}: {counted(left_out, 'episode')} left out, shorter than its {frames} frames")
     _prepare(trainer)
     display.print(check_disk(trainer))
     for line in _estimated(trainer):
@@ -182,11 +184,11 @@ def estimate(trainer: Trainer) -> list[str]:
     for number in range(first, len(phases)):
         phase = phases[number]
         seconds = trainer.step_seconds[number] = _step_seconds(trainer, phase)
-        limits = [f"{phase.steps:,} steps"] if phase.steps else []
+        limits = [counted(phase.steps, "step")] if phase.steps else []
         limits += [f"{phase.minutes:.3g} minutes"] if phase.minutes else []
         limits += [f"{phase.patience} evaluations without improvement"] if phase.patience else []
         lines.append(
-            f"phase {number + 1}/{len(phases)}: {phase.predict} steps ahead, batches of {phase.batch_size}, "
+            f"phase {number + 1}/{len(phases)}: {counted(phase.predict, 'step')} ahead, batches of {phase.batch_size}, "
             f"{seconds:.3g} s a step, until {' or '.join(limits)}"
         )
     left = trainer.seconds_left()
@@ -202,10 +204,10 @@ def _step_seconds(trainer: Trainer, phase: Phase) -> float:
         rank=fabric.global_rank, world_size=fabric.world_size,
     )  # fmt: skip
     batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
-    float(trainer.gradients(phase, batch))
+    float(trainer.gradients(phase, batch)[0])
     began = time.monotonic()
     for _ in range(TIMED_STEPS):
-        float(trainer.gradients(phase, batch))
+        float(trainer.gradients(phase, batch)[0])
     seconds = (time.monotonic() - began) / TIMED_STEPS
     trainer.predictor.zero_grad(set_to_none=True)
     return seconds
@@ -327,8 +329,8 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
         env_id=info.env_id,
         view=training.view,
         action_meanings=info.action_meanings,
-        data=f"{data.train.frames:,} frames of {info.env_id} in {len(data.train)} episodes, policy {info.played_by}, "
-        f"store digest {', '.join(digest[:16] for digest in data.store.digests)}",
+        data=f"{data.train.frames:,} frames of {info.env_id} in {counted(len(data.train), 'episode')}, policy "
+        f"{info.played_by}, store digest {', '.join(digest[:16] for digest in data.store.digests)}",
         compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
         f"{training.name}, seed {training.seed}",

@@ -42,6 +42,8 @@ class StepReport:
     """Windows in the batch."""
     seconds: float
     """Wall-clock seconds since the update before."""
+    loss_parts: dict[str, float] = field(default_factory=dict)
+    """What the predictor's loss returns beside the loss, by name."""
 
 
 @dataclass(kw_only=True)

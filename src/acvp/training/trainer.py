@@ -24,6 +24,7 @@ from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, DivergenceError, MetricsLog, Saver
 from acvp.models import Predictor, TrainingBatch, pick_device
 from acvp.models.devices import cpu_has_bfloat16
+from acvp.models.predictor import Metrics
 from acvp.runs import RunFolder, clock
 from acvp.training.config import Phase, TrainConfig, TrainingConfig
 from acvp.training.data import TrainingData, to_device
@@ -63,7 +64,7 @@ class Objective(nn.Module):
         super().__init__()
         self.predictor = predictor
 
-    def forward(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
         """Return the loss of a batch and its parts."""
         return self.predictor.loss(batch)
 
@@ -94,8 +95,12 @@ class TrainingLog:
             "gradient_norm": sum(report.gradient for report in self._reports) / count,
             "samples_per_second": sum(report.samples for report in self._reports) / max(seconds, 1e-9),
         }
+        parts = {name: _mean([report.loss_parts.get(name) for report in self._reports]) for name in last.loss_parts}
         line = {"kind": "train", "step": last.step, "phase": last.phase} | values
-        self._metrics.write(line, {f"train/{name}": value for name, value in values.items()})
+        if parts:
+            line["loss_parts"] = {name: value if isfinite(value) else None for name, value in parts.items()}
+        scalars = {f"train/{name}": value for name, value in values.items()}
+        self._metrics.write(line, scalars | {f"loss/{name}": value for name, value in parts.items()})
         self._reports = []
 
     def held_out(self, step: int, phase: int, seconds: float, report: HeldOutReport) -> None:
@@ -116,6 +121,11 @@ class TrainingLog:
     def close(self) -> None:
         """Close the files; updates without a line are left to the run that resumes."""
         self._metrics.close()
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known)
 
 
 class Speed:
@@ -202,7 +212,7 @@ class Trainer:
         state = self.state
         rate = phase.learning_rate(state.phase_step, state.seconds[-1])
         set_learning_rate(optimizer, rate)
-        loss, seconds = self._all_reduce(self.gradients(phase, batch))
+        loss, parts, seconds = self._all_reduce(*self.gradients(phase, batch))
         norm = float(gradient_norm(self.predictor))
         numbers = {"loss": loss, "gradient": norm, "learning rate": rate}
         check_finite(state.step, self.predictor, numbers)
@@ -214,11 +224,11 @@ class Trainer:
         state.seconds[-1] += seconds
         return StepReport(
             step=state.step, phase=state.phase, loss=loss, lr=rate, gradient=norm, samples=phase.batch_size,
-            seconds=seconds,
+            seconds=seconds, loss_parts=parts,
         )  # fmt: skip
 
-    def gradients(self, phase: Phase, batch: TrainingBatch) -> Tensor:
-        """Compute the gradient of the whole batch, over all processes; return this process's share of the loss.
+    def gradients(self, phase: Phase, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
+        """Compute the gradient of the whole batch, over all processes; return this process's share of loss and parts.
 
         Each accumulation step's loss is weighted as in one big batch before the backward pass: the gate clip depends on
         its scale.
@@ -229,26 +239,30 @@ class Trainer:
         )
         size = rows // self.options.accumulate
         total = torch.zeros((), device=batch.frames.device)
+        parts: Metrics = {}
         for first in range(0, rows, size):
             part = batch.rows(first, first + size)
             with self.fabric.no_backward_sync(self.network, enabled=first + size < rows):
-                loss, _ = self.network(part)
+                loss, metrics = self.network(part)
                 loss = loss * (size / (rows * world))
                 self.fabric.backward(loss)
             total += loss.detach()
+            for name, value in metrics.items():
+                parts[name] = parts.get(name, torch.zeros_like(total)) + value.detach() * (size / (rows * world))
         if world > 1:  # DDP averages the processes' gradients; this is their sum
             torch._foreach_mul_([w.grad for w in self.predictor.parameters() if w.grad is not None], float(world))
-        return total
+        return total, parts
 
-    def _all_reduce(self, loss: Tensor) -> tuple[float, float]:
-        """Return the loss over all processes and the seconds since the last update; every process learns of a stop."""
-        now = time.monotonic()
-        own = torch.tensor([float(loss), float(self.stop.number), (now - self._ticked) / self.fabric.world_size])
+    def _all_reduce(self, loss: Tensor, parts: Metrics) -> tuple[float, dict[str, float], float]:
+        """Return loss and parts over all processes, and the seconds since the last update; all learn of a stop."""
+        now, names = time.monotonic(), sorted(parts)
+        numbers = [float(loss), float(self.stop.number), (now - self._ticked) / self.fabric.world_size]
+        own = torch.tensor(numbers + [float(parts[name]) for name in names])
         self._ticked = now
         sums: Any = self.fabric.all_reduce(own.to(self.fabric.device), reduce_op="sum")
-        total, stop, seconds = sums.tolist()
+        total, stop, seconds, *values = sums.tolist()
         self._stopping = 0 if not stop else self.stop.number or 15
-        return total, seconds
+        return total, dict(zip(names, values, strict=True)), seconds
 
     def _optimizer(self) -> Optimizer:
         """Return the phase's optimizer: new, or with the state of the checkpoint."""

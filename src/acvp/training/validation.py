@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.console import counted
 from acvp.data.windows import WindowBatch
 from acvp.models import Predictor, imagine
 from acvp.seeding import generator
@@ -70,10 +71,13 @@ class HeldOutReport:
         """Return the errors as a card has them."""
         if self.wrong:
             wrong = [
-                f"{w:,.1f} at {h} steps (copy-last-frame {self.copy_wrong[h]:,.1f})" for h, w in self.wrong.items()
+                f"{w:,.1f} at {counted(h, 'step')} (copy-last-frame {self.copy_wrong[h]:,.1f})"
+                for h, w in self.wrong.items()
             ]
             return f"wrong pixels {', '.join(wrong)}"
-        errors = [f"{e:.3f} at {h} steps (copy-last-frame {self.copy_last[h]:.3f})" for h, e in self.error.items()]
+        errors = [
+            f"{e:.3f} at {counted(h, 'step')} (copy-last-frame {self.copy_last[h]:.3f})" for h, e in self.error.items()
+        ]
         return f"{', '.join(errors)}: squared error of (pixel − mean)/{pixel_scale:g} summed over a frame"
 
 
@@ -193,7 +197,7 @@ class Comparison:
         """Whether the predictor is better than copying the last frame."""
         low, high = self.difference
         if self.windows < FEWEST:
-            return f"{self.windows} windows are too few to compare with copying the last frame"
+            return f"too few windows ({self.windows}) to compare with copying the last frame"
         if high < 0:
             return "better than copying the last frame"
         return "worse than copying the last frame" if low > 0 else "not distinguishable from copying the last frame"
@@ -222,8 +226,8 @@ class Conclusions:
         """Return a line per horizon."""
         return [
             f"{item.steps}-step: {item.conclusion} ({self.unit} {item.error:,.3f} against {item.copy_last:,.3f}, "
-            f"difference {item.difference[0]:+,.3f} to {item.difference[1]:+,.3f}: 95 % band, {item.windows} held-out "
-            f"windows of {self.episodes} episode{'s' * (self.episodes > 1)})"
+            f"difference {item.difference[0]:+,.3f} to {item.difference[1]:+,.3f}: 95 % band, "
+            f"{counted(item.windows, 'held-out window')} of {counted(self.episodes, 'episode')})"
             for item in self.comparisons
         ]
 
