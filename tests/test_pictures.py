@@ -10,7 +10,7 @@ from PIL import Image
 
 from acvp.evaluation.media import Clip
 from acvp.figures import GIVEN, LINE, PREDICTED
-from benchmarks import pictures
+from benchmarks import pictures, tables
 
 ROOT = Path(__file__).parent.parent
 REAL, DREAM = 100, 200
@@ -77,3 +77,11 @@ def test_the_animation_of_the_readme_is_small_and_plays_in_real_time() -> None:
             movie.seek(number)
             duration += movie.info["duration"]
     assert duration == 70 * (pictures.SHOWN + pictures.STEPS + pictures.HOLD)
+
+
+def test_the_tables_of_benchmarks_are_those_of_the_results() -> None:
+    assert tables.PAGE.read_text() == tables.page(), "run python -m benchmarks.tables"
+
+
+def test_charts_are_drawn_from_results_that_exist() -> None:
+    assert all((tables.RESULTS / result).exists() for result, _ in pictures.CHARTS.values())

@@ -21,6 +21,12 @@ SOURCE_COLORS = {
 SOURCE_LINES = {"informed-model": (0, (3, 2))}
 """Dashed, so that a line below another one stays visible; all others are solid."""
 REFERENCE_LINES = {"emulator": "--", "constant": "-.", "random": ":"}
+REFERENCE_LABELS = {"emulator": "real frames", "random": "random actions"}
+STRATEGY_LABELS = {
+    "random": "random exploration", "informed-model": "informed by the predictor",
+    "informed-emulator": "informed by the emulator",
+}  # fmt: skip
+"""What legends call references and exploration strategies; others by their own name."""
 MANY_DECADES = 300
 """Ratio of the limits of an axis from which on only powers of ten fit under it."""
 MAP_WIDTH, MAP_HEIGHT = 2.3, 3.4
@@ -51,8 +57,8 @@ def control_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> F
     text = (
         f"Mean score of agent {body['agent']} in {body['game']}, {counted(body['episodes'], 'episode')}, with its "
         f"standard error, ε = {body['epsilon']:g}. The agent sees predicted frames only; the emulator executes its "
-        f"actions. Emulator: it sees the game's own frames; {constant_label(body['constant'])}: this action "
-        "throughout, the best of all; random: random actions."
+        f"actions. Real frames: it sees the game's own. Holding {body['constant']['action']}: throughout, the best "
+        "action to hold."
     )
     caption(figure, text, colors)
     return figure
@@ -63,7 +69,7 @@ def _draw_references(axes: Axes, references: Mapping[str, Any], colors: dict[str
     for name, line in REFERENCE_LINES.items():
         if name in references:
             (mean,), (error,) = _means([references[name]])
-            label = constant_label(references[name]) if name == "constant" else name
+            label = f"holding {references[name]['action']}" if name == "constant" else REFERENCE_LABELS[name]
             axes.axhline(mean, color=colors["faint"], linestyle=line, linewidth=1.4, label=label)
             axes.axhspan(mean - error, mean + error, color=colors["faint"], alpha=0.15, linewidth=0)
 
@@ -85,7 +91,7 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
             axes.plot(steps, scores, color=color, linewidth=0.7, alpha=0.5)
         mean, error = _means(strategy["curve"])
         steps = [point["step"] for point in strategy["curve"]]
-        label = f"{name}, {counted(len(strategy['runs']), 'seed')}"
+        label = f"{STRATEGY_LABELS.get(name, name)}, {counted(len(strategy['runs']), 'seed')}"
         axes.errorbar(steps, mean, error, color=color, label=label, linewidth=1.8, marker="o", markersize=3.5)
     references = body.get("references", {})
     _draw_references(axes, references, colors)
@@ -101,7 +107,7 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         "point; thick: mean over seeds with its standard error."
     )
     if references:
-        text += f" The line {constant_label(references['constant'])}: this action throughout, the best of all."
+        text += f" Holding {references['constant']['action']}: this action throughout, the best of all."
     caption(figure, text, colors)
     return figure
 
@@ -109,6 +115,10 @@ def learning_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
 def source_label(source: str, result: Mapping[str, Any]) -> str:
     """Return the label of an exploration strategy; of the constant one with its action."""
     return constant_label(result) if source == "constant" else source
+
+
+def _legend_name(source: str, result: Mapping[str, Any]) -> str:
+    return f"holding {result['action']}" if source == "constant" else STRATEGY_LABELS.get(source, source)
 
 
 def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> Figure:
@@ -126,7 +136,7 @@ def first_reward_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT)
         median = f"{'≥ ' if result['median'] >= most else ''}{result['median']:,.0f}"
         axes.text(result["median"], row - 0.38, median, color=colors["ink"], fontsize=8, ha="center", va="bottom")
     axes.set_title("Agent steps to the first reward", color=colors["ink"], fontsize=11, loc="left")
-    axes.set_yticks(range(len(body["sources"])), [source_label(*item) for item in body["sources"].items()])
+    axes.set_yticks(range(len(body["sources"])), [_legend_name(*item) for item in body["sources"].items()])
     axes.set_ylim(len(body["sources"]) - 0.4, -0.7)
     axes.set_xscale("log")
     low, _ = axes.get_xlim()
@@ -153,7 +163,7 @@ def heat_figure(body: Mapping[str, Any], background: NDArray[np.uint8], colors: 
         axes = figure.add_subplot(1, len(mapped), i)
         _heat(axes, np.array(result["visits"]), background, body["cell"], most)
         axes.set_title(
-            f"{source_label(source, result)}\n{np.mean(result['cells']):.0f} cells", color=colors["ink"], fontsize=10
+            f"{_legend_name(source, result)}\n{np.mean(result['cells']):.0f} cells", color=colors["ink"], fontsize=10
         )
     text = (
         f"Where the controlled object of {body['game']} was over {body['map_steps']:,} agent steps, "
@@ -191,7 +201,7 @@ def coverage_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         at, mean = np.array(curve["steps"]), np.array(curve["mean"], np.float64)
         line = SOURCE_LINES.get(source, "-")
         axes.plot(
-            at, mean, color=SOURCE_COLORS[source], label=source_label(source, result), linewidth=1.6, linestyle=line
+            at, mean, color=SOURCE_COLORS[source], label=_legend_name(source, result), linewidth=1.6, linestyle=line
         )
         if curve["standard_error"] is not None:
             error = np.array(curve["standard_error"], np.float64)

@@ -1,0 +1,161 @@
+"""python -m benchmarks.tables: writes docs/benchmarks.md from the results; `make pictures` runs it too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.provenance import RESULTS as RESULTS
+
+PAGE = RESULTS.parent / "docs" / "benchmarks.md"
+GAMES = {
+    "freeway": "Freeway", "seaquest": "Seaquest", "space_invaders": "Space Invaders", "qbert": "Q\\*bert",
+    "ms_pacman": "Ms Pacman",
+}  # fmt: skip
+HEAD = """# Benchmarks
+
+Made by `python -m benchmarks.tables` from the files in `results/`; do not edit. Each table names the command, the
+machine and the commit behind it. Compare numbers within a table only: machines differ, and some were busy.
+"""
+
+Rows = tuple[str, Sequence[str], Sequence[Sequence[object]]]
+"""A sentence before the table, its heads and its rows."""
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def source(file: Path, body: dict[str, Any]) -> str:
+    """Return where numbers come from."""
+    made = body["provenance"]
+    name = file.relative_to(RESULTS.parent).as_posix()
+    return f"`{made['command']}` → [`{name}`](../{name}); {made['machine']}; commit {made['commit'][:12]}."
+
+
+def playing(bodies: dict[str, dict[str, Any]]) -> Rows:
+    """Return how predictions hold while the packaged agents play."""
+    rows = []
+    for game, body in bodies.items():
+        works = body["keys"]["works"][game]["mean"]
+        wrong = {name: curves["wrong_pixels"]["mean"] for name, curves in body["curves"].items()}
+        for i, step in enumerate(body["keys"]["steps"]):
+            counts = [rounded(wrong[name][step - 1]) for name in (game, "copy-last-frame", "mean-frame")]
+            rows.append([GAMES[game] if i == 0 else "", step, f"{works[i]:.2f}", *counts])
+    text = (
+        "The packaged predictor while the packaged agent plays (ε = 0.05). *Keys work*: share of windows in which two\n"
+        "opposite actions, each held for some steps inside the prediction, lead nearer to their own true future than\n"
+        "to the other's. Wrong pixels of 33,600, beside both baselines."
+    )
+    return text, ("game", "step", "keys work", "wrong pixels", "copying the last frame", "mean frame"), rows
+
+
+def rounded(value: float) -> str:
+    """Return a count with a decimal where it is small."""
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def agents(body: dict[str, Any]) -> Rows:
+    """Return the scores of the packaged agents."""
+    rows = []
+    for game, result in body["agents"].items():
+        best, scores = result["constant"], result["references"].rpartition("random ")[2]
+        constant = f"{best['action']} {best['mean']:,.1f} ± {best['standard_error']:.1f}"
+        rows.append([GAMES[game], result["score"].partition(" (")[0], constant, scores])
+    minutes = f"{body['minutes']:g} minutes of learning on one core"
+    text = f"The packaged agents after {minutes}: mean ± standard error of 30 episodes."
+    return text, ("game", "score", "best constant action", "random"), rows
+
+
+def recording(body: dict[str, Any]) -> Rows:
+    """Return size and speed of datasets."""
+    rows: list[Sequence[object]] = []
+    for game, result in body["games"].items():
+        sizes = (result["bytes a frame"], result["bytes a frame, PNG folders"], result["episodes replayed bit for bit"])
+        speeds = (result[key]["store, palette indices"] for key in ("window frames/s", "times faster than PNG folders"))
+        rows.append([GAMES[game], *sizes, *speeds, result["collection time / bare emulator time"]])
+    heads = (
+        "game", "bytes a frame", "as PNG files", "episodes replayed bit for bit", "frames per second of windows",
+        "times the speed of PNG files", "recording time / bare emulator",
+    )  # fmt: skip
+    return f"{body['what']}.", heads, rows
+
+
+def prediction(body: dict[str, Any]) -> Rows:
+    """Return the speed of the packaged predictors."""
+    rows = [
+        [GAMES[case["game"]], case["batch"], case["frames_per_second"], f"{100 * case['fraction_of_peak']:.0f} %"]
+        for case in body["cases"]
+    ]
+    text = (
+        f"Frames that the packaged predictors predict per second, {body['threads']} threads; and the share of what\n"
+        "the arithmetic alone would allow."
+    )
+    return text, ("game", "batch", "frames per second", "share of peak"), rows
+
+
+def training(body: dict[str, Any]) -> Rows:
+    """Return the speed of training."""
+    keys = ("preset", "model", "view", "predicted steps", "batch", "updates a second", "frames predicted a second")
+    rows: list[Sequence[object]] = [[phase[key] for key in keys] for phase in body["phases"]]
+    heads = (*keys[:5], "updates per second", "frames predicted per second")
+    return f"Training of the paper's networks, {body['threads']} thread.", heads, rows
+
+
+def page_speed(body: dict[str, Any]) -> Rows:
+    """Return what the play page reaches."""
+    served, delay = body["served"], body["served"]["key to picture, ms"]
+    memory = served["server memory, MB"]
+    rows: list[Sequence[object]] = [
+        ["pictures per second", served["pictures a second"]],
+        ["key to picture, median / 95th percentile", f"{delay['median']:g} / {delay['p95']:g} ms"],
+        ["memory of the server after two / ten minutes", f"{memory['settled']} / {memory['end']} MB"],
+        ["static page: steps per second", body["static"]["steps a second"]],
+    ]  # fmt: skip
+    text = f"`acvp play` with the packaged predictor of {GAMES[body['predictor']]}, browser and server on one machine."
+    return text, ("", ""), rows
+
+
+SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Rows]], ...] = (
+    ("Agents", "agents", agents),
+    ("Recording", "data", recording),
+    ("Prediction", "pixel_speed", prediction),
+    ("Training", "training", training),
+    ("Play", "play", page_speed),
+)
+"""Title, file and table of every section with one file."""
+
+
+def sections() -> Iterator[str]:
+    """Yield the sections of the page whose results are there."""
+    files = {game: RESULTS / "dreams" / f"{game}-agent.json" for game in GAMES}
+    bodies = {game: json.loads(file.read_text()) for game, file in files.items() if file.exists()}
+    if bodies:
+        text, heads, rows = playing(bodies)
+        sources = "\n".join(f"- {source(files[game], body)}" for game, body in bodies.items())
+        yield f"## While an agent plays\n{text}\n\n{table(heads, rows)}\n\n{sources}\n"
+    for title, name, make in SECTIONS:
+        file = RESULTS / f"{name}.json"
+        if file.exists():
+            body = json.loads(file.read_text())
+            text, heads, rows = make(body)
+            yield f"## {title}\n{text}\n\n{table(heads, rows)}\n\n{source(file, body)}\n"
+
+
+def page() -> str:
+    """Return the whole page."""
+    return "\n".join([HEAD, *sections()])
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+    print("docs/benchmarks.md")
+
+
+if __name__ == "__main__":
+    main()
