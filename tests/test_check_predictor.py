@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from acvp.models import Predictor, State, TrainingBatch
+from acvp.models import (
+    HistoryPredictor,
+    Outcome,
+    Predictor,
+    PredictorConfig,
+    State,
+    TrainingBatch,
+    build_predictor,
+)
 from acvp.testing import ContractError, check_predictor
 from tests.models.small_predictors import EVERY, small_predictor
 from tests.pixel.small_pixel import make
@@ -64,6 +73,29 @@ def not_in_files(predictor: Any) -> None:
     one, every = predictor.next_frame, predictor.next_frames
     predictor.next_frame = lambda stacked, action: (one(stacked, action)[0] + 1, None)
     predictor.next_frames = lambda stacked: every(stacked) + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarelessConfig(PredictorConfig):
+    """A predictor of one's own."""
+
+
+class CarelessPredictor(HistoryPredictor, kind="test-careless"):
+    """Lets torch draw its weights from the global generator."""
+
+    config_class: ClassVar[type[Any]] = CarelessConfig
+
+    def __init__(self, config: CarelessConfig, generator: torch.Generator) -> None:
+        super().__init__(config)
+        self.gain = nn.Linear(config.actions, 1)
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
+        return stacked[:, -self.config.frame[2] :] * self.gain(action)[:, :, None, None], None
+
+
+def test_weights_that_do_not_come_from_the_generator_are_reported() -> None:
+    with pytest.raises(ContractError, match=r"other initial weights \(gain.weight, gain.bias\)"):
+        check_predictor(build_predictor(CarelessConfig(actions=3, frame=(8, 8, 3))))
 
 
 @pytest.mark.parametrize(

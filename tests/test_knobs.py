@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-import acvp.cli.main
 from acvp.agents import presets as agent_presets
 from acvp.cli import agent, train
 from acvp.cli.main import knobs_of, load_verb, main, turn
 from acvp.data.store import EpisodeStore
+from acvp.envs.atari import atari_id
 from acvp.errors import UserError
-from acvp.loaded import load
-from acvp.runs import RunFolder
+from acvp.loaded import load, packaged
+from acvp.runs import RunFolder, clock
 from acvp.training.config import TrainingConfig
 from tests.training.small import toy_store
 
-PACKAGED = Path(acvp.__file__).parent / "pretrained"
+ROW = re.compile(r"^\| `(\w+)` \| `acvp (collect [^`]*)` \| `acvp (train [^`]*)` \|$", re.MULTILINE)
 COMMANDS = {
-    "freeway": "--predictor.channels 64 96 128",
-    "ms_pacman": "",
-    "qbert": "--predictor.channels 64 96 128",
-    "seaquest": "",
-    "space_invaders": "",
+    name: commands
+    for name, *commands in ROW.findall((Path(__file__).parents[1] / "docs" / "pixel-predictor.md").read_text())
 }
-"""The options beside `acvp train --model pixel --preset cpu --minutes …` that make each packaged predictor."""
+"""The commands that made each packaged predictor, as the documentation gives them."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +67,7 @@ def test_every_knob_takes_its_own_value(store: EpisodeStore) -> None:
         (["--phases.0.lr", "fast"], "--phases.0.lr fast: expected a number"),
         (["--phases.0.lr", "nan"], "--phases.0.lr nan: expected a number"),
         (["--phases.0.lr"], "--phases.0.lr nothing: expected a number"),
-        (["--phases.0.lr", "-1"], "lr is -1.0"),
+        (["--phases.0.lr", "-1"], "--phases.0.lr -1: phase: lr is -1.0; it must be above 0"),
         (["--optimizer.name", "sgd"], "expected one of graves-rmsprop, adam"),
         (["--predictor.frame", "8"], "--predictor.frame: cannot be set, it comes from the dataset"),
         (["--sed", "3"], "--sed: no such option (did you mean --seed?)"),
@@ -119,15 +117,30 @@ def test_the_command_that_continues_a_run_has_the_knobs() -> None:
     assert config.command(Path("r"), 5).endswith("--phases.0.lr 1e-4 --horizons 1 3")
 
 
+def test_the_documentation_has_the_commands_of_all_packaged_predictors() -> None:
+    assert COMMANDS.keys() == packaged().keys()
+
+
 @pytest.mark.parametrize("game", COMMANDS)
-def test_packaged_predictors_can_be_trained_by_a_command(game: str, store: EpisodeStore) -> None:
-    """But for what comes from the dataset; Freeway's is older than the palette mask and the event features."""
-    older = ("--predictor.palette-mask", "false", "--predictor.events", "0") if game == "freeway" else ()
-    options = ["--data", str(store.path), "--model", "pixel", "--preset", "cpu", *COMMANDS[game].split(), *older]
-    config: Any = train.make_training(load_verb("train").parse("train", options), store).predictor
-    packaged: Any = load(game).config
-    from_data = {name: getattr(packaged, name) for name in train.FROM_DATASET if hasattr(packaged, name)}
-    assert replace(config, cell=8, **from_data) == packaged
+def test_packaged_predictors_are_made_by_the_documented_commands(game: str, store: EpisodeStore) -> None:
+    """But for what comes from the dataset."""
+    collected, trained = (
+        load_verb(line.split()[0]).parse(line.split()[0], line.split()[1:]) for line in COMMANDS[game]
+    )
+    predictor = load(game)
+    assert predictor.about is not None
+    assert atari_id(collected.env_id) == predictor.about.env_id
+    (frames,) = re.findall(r"^([\d,]+) frames", predictor.about.data)
+    assert 0.85 < int(frames.replace(",", "")) / collected.frames < 0.95, "a tenth is held out"
+    for share in collected.shares:
+        assert share.policy in predictor.about.data
+    assert trained.data == (collected.out,)
+    assert f"in {clock(60 * trained.minutes)} on" in predictor.about.compute
+    assert f"preset {trained.preset}, seed {trained.seed}" in predictor.about.compute
+    config: Any = train.make_training(replace(trained, data=(store.path,)), store).predictor
+    saved: Any = predictor.config
+    from_data = {name: getattr(saved, name) for name in train.FROM_DATASET if hasattr(saved, name)}
+    assert replace(config, cell=8, **from_data) == saved
 
 
 def test_unknown_fields_of_a_stored_config_are_refused(store: EpisodeStore, tmp_path: Path) -> None:

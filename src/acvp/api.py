@@ -20,7 +20,7 @@ from acvp.errors import UserError
 if TYPE_CHECKING:
     from acvp.models import Predictor
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 """Exit code of a command that was stopped by ctrl-C."""
 
 
@@ -69,8 +69,8 @@ def train(
 ) -> Predictor:
     """Train a predictor on a dataset, or on several as one, and return it; an interrupted run is resumed.
 
-    `run` is the run folder, `minutes` the wall-clock time, `quiet` prints nothing. Raises KeyboardInterrupt after
-    ctrl-C, once the run is saved, and UserError if training diverged.
+    `run` is the run folder, `minutes` the wall-clock time, `quiet` prints nothing. Once the run is saved, it raises
+    KeyboardInterrupt after ctrl-C and SystemExit(143) after SIGTERM; it raises UserError if training diverged.
 
     >>> predictor = acvp.train("data/freeway", "runs/freeway", model="pixel", minutes=30)
     """
@@ -92,6 +92,8 @@ def train(
     result = fit(config, store, make_config(config, store), PlainConsole(quiet=True) if quiet else err)
     if result.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
+    if result.exit_code == TERMINATED:
+        raise SystemExit(TERMINATED)
     if result.exit_code:
         raise UserError(f"{result.run.path}: training stopped with exit code {result.exit_code}")
     return load(result.run.path)

@@ -12,7 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from acvp.models import Predictor, State, TrainingBatch, config_from_dict, config_to_dict, imagine, rollout, unroll
+from acvp.models import (
+    Predictor,
+    State,
+    TrainingBatch,
+    build_predictor,
+    config_from_dict,
+    config_to_dict,
+    imagine,
+    rollout,
+    unroll,
+)
 from acvp.models.artifact import predictor_files, predictor_from_files
 from acvp.models.rollout import join_rows, select_rows
 
@@ -30,7 +40,8 @@ def check_predictor(predictor: Predictor, *, seed: int = 0) -> None:
     """Raise ContractError where a predictor breaks its contract; sampling must be off.
 
     Checked are shapes, determinism, states that are never changed, agreement of ``predict_all``, ``forward`` and
-    rollouts with ``predict``, independence of rows, the loss, extreme frames, and files.
+    rollouts with ``predict``, independence of rows, the loss, extreme frames, files, and initial weights that follow
+    from a generator.
     """
     was_training = predictor.training
     predictor.eval()
@@ -43,6 +54,7 @@ def check_predictor(predictor: Predictor, *, seed: int = 0) -> None:
             _check_windows(predictor, window)
             _check_rollouts(predictor, window)
             _check_files(predictor, window)
+            _check_weights(predictor)
     finally:
         predictor.train(was_training)
     _check_loss(predictor, window)
@@ -159,6 +171,21 @@ def _check_files(predictor: Predictor, window: _Window) -> None:
     theirs, _ = loaded.predict(loaded.observe(given), action)
     _close(
         theirs, ours.cpu(), "the predictor loaded from its files predicts other frames: something is not in state_dict"
+    )
+
+
+def _check_weights(predictor: Predictor) -> None:
+    """A generator draws all initial weights: the same one gives the same, whatever the global generator is."""
+    drawn = []
+    for chance in (1, 2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(chance)
+            built = build_predictor(predictor.config, torch.Generator().manual_seed(0))
+            drawn.append({name: weight.clone() for name, weight in built.named_parameters()})
+    different = [name for name, weight in drawn[0].items() if not torch.equal(weight, drawn[1][name])]
+    _require(
+        not different,
+        f"the same generator gives other initial weights ({', '.join(different[:3])}): draw all of them from it",
     )
 
 

@@ -249,8 +249,17 @@ def turn(config: Config, knobs: Knobs, fixed: Mapping[str, str], options: Iterab
             near = nearest(f"--{_option(name)}", [*(f"--{_option(knob)}" for knob in known), *options])
             raise UserError(f"--{_option(name)}: no such option{near}; see --help and --help-all")
         values[name] = _parse(name, known[name], words)
-    changed: Config = _changed(config, values)
+    try:
+        changed: Config = _changed(config, values)
+    except UserError as error:
+        raise UserError(f"{_blamed(knobs, str(error))}: {error}") from error
     return changed
+
+
+def _blamed(knobs: Knobs, error: str) -> str:
+    """Return the options that an error about a config is about: those whose fields it names, else all that were set."""
+    named = [name for name in knobs if name.rpartition(".")[2] in error] or list(knobs)
+    return ", ".join(f"--{_option(name)} {' '.join(knobs[name])}".strip() for name in named)
 
 
 def _changed(config: Any, values: Mapping[str, Any]) -> Any:
