@@ -82,7 +82,7 @@ def time_phase(trainer: Trainer, phase: Phase, training: TrainingConfig) -> dict
             asked = time.monotonic()
             batch = next(batches)
             waited += time.monotonic() - asked
-            trainer.update(phase, optimizer, to_device(batch, trainer.predictor.normalizer))
+            trainer.update(phase, optimizer, to_device(batch, trainer.predictor))
         seconds = time.monotonic() - began
     return {
         "preset": training.name,

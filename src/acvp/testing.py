@@ -116,13 +116,15 @@ def _check_actions(predictor: Predictor, window: _Window) -> None:
 
 def _check_windows(predictor: Predictor, window: _Window) -> None:
     """Forward equals predict step by step, with predictions fed back and with teacher forcing."""
-    by_hand = unroll(predictor, predictor.observe(window.given), window.future)
+    before = window.actions[:, : predictor.context - 1]
+    by_hand = unroll(predictor, predictor.observe(window.given, before), window.future)
     fed_back = predictor(window.frames, window.actions, predict=STEPS)
     _close(fed_back.frames, by_hand.frames, "forward differs from predictions fed back one by one")
     forced = predictor(window.frames, window.actions, predict=STEPS, teacher_forcing=True)
     for step in range(STEPS):
         seen = predictor.context + step
-        alone, _ = predictor.predict(predictor.observe(window.frames[:, :seen]), window.actions[:, seen - 1])
+        state = predictor.observe(window.frames[:, :seen], window.actions[:, : seen - 1])
+        alone, _ = predictor.predict(state, window.actions[:, seen - 1])
         _close(forced.frames[:, step], alone, f"teacher forcing differs from predict at step {step + 1}")
 
 

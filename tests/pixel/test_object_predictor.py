@@ -20,7 +20,8 @@ from acvp.models.config import DatasetSplit
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import DRAWN, OLD, cut, drawn_colors, drawn_loss, owned
+from acvp.pixel.object_network import COPIES, DRAWN, OLD, drawn_colors, drawn_loss
+from acvp.pixel.object_windows import cut, owned
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
@@ -195,13 +196,13 @@ def test_true_moves_are_those_of_the_config_or_vanishing() -> None:
 
 
 def test_probabilities_of_drawing_and_copying_a_color_add_up() -> None:
-    logits = torch.randn(1, 4 + 3, 1, 1, generator=seeded(3))
-    copies = torch.tensor([2, 4, 2]).view(1, 3, 1, 1)  # 4 is beyond the frame
+    logits = torch.randn(1, 4 + COPIES, 1, 1, generator=seeded(3))
+    copies = torch.tensor([2, 4, 2, 0, 0]).view(1, COPIES, 1, 1)  # 4 is beyond the frame
     share = logits.softmax(1)[0, :, 0, 0]
     expected = share[2] + share[4] + share[6]
     loss = drawn_loss(logits, copies, torch.tensor([[[2]]]))
     torch.testing.assert_close(loss[0, 0, 0], -expected.log())
-    copied = torch.zeros(1, 7, 1, 1)
+    copied = torch.zeros(1, 4 + COPIES, 1, 1)
     copied[0, 1], copied[0, 4], copied[0, 6] = 1.0, 0.7, 0.7
     assert drawn_colors(copied, copies)[0, 0, 0] == 2  # neither copy is as probable as color 1, both together are
     copied[0, 5] = 9.0

@@ -61,6 +61,11 @@ class Normalizer(nn.Module):
         pixels = palette.to(self.mean.dtype).index_select(0, indices.flatten().int())  # (... · H · W, C)
         return self._normalize(pixels.view(*indices.shape, channels))
 
+    def stored_to_float(self, frames: Tensor, palette: Tensor | None) -> Tensor:
+        """Return frames as a dataset stores them, pixels or indices of a palette, as normalized floats."""
+        frames = frames.to(self.mean.device, non_blocking=True)
+        return self.to_float(frames) if palette is None else self.palette_to_float(frames, palette.to(frames.device))
+
     def to_uint8(self, frames: Tensor) -> Tensor:
         """Return float frames (..., C, H, W) as uint8 (..., H, W, C), rounded and clamped to 0..255."""
         pixels = frames.float().movedim(-3, -1) * self.scale + self.mean

@@ -205,6 +205,10 @@ class Predictor(Shareable):
 
     # --- Training and comparison --------------------------------------------------------------------------------------
 
+    def training_frames(self, frames: Tensor, palette: Tensor | None) -> Tensor:
+        """Return frames as a dataset stores them, pixels or indices of a palette, as `loss` takes them: normalized."""
+        return self.normalizer.stored_to_float(frames, palette)
+
     def loss(self, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
         """Return what training minimizes, and its parts: equation 6, plus the losses of the heads."""
         predictions: Predictions = self(

@@ -18,6 +18,8 @@ Motion = tuple[int, int]
 MAX_MOTIONS = 64
 SEEN_FRAMES = 4
 """Frames in which objects are seen, the newest included."""
+PAST_ACTIONS = 3
+"""Actions before the newest frame that the prediction of objects depends on."""
 
 
 @dataclass(frozen=True, kw_only=True)

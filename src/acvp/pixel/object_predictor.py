@@ -5,15 +5,18 @@ its 64 positions within a cell. Here objects are found first (objects.py), and e
 a window centered on it (object_network.py). The grid predicts everything else: scores, what appears at the edges, what
 flickers. Where windows of objects overlap, a pixel belongs to the object whose new center is nearest.
 
+Training sees many more objects than frames of the grid: the grid learns from some of a batch's windows, the objects
+from all of them.
+
 Shapes: B batch, K predicted steps, R rows, n objects of all rows, T frames, H height, W width, A actions, N colors,
 D side of a drawn window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,27 +24,27 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.errors import UserError
-from acvp.models.checks import action_vectors, check_frames, check_window
+from acvp.models.checks import FrameShape, action_vectors, check_frames, check_window
 from acvp.models.config import DatasetSplit, Progress
 from acvp.models.encoder_decoder import linear
 from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
-from acvp.pixel.config import SEEN_FRAMES, ObjectConfig
+from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.object_network import (
     DRAWN,
+    LOOKS,
     OLD,
     SEEN,
     ObjectNetwork,
-    Objects,
     Seen,
-    cut,
+    Trail,
     drawn_colors,
     drawn_loss,
-    inside,
-    owned,
+    find_trail,
     summarize,
 )
+from acvp.pixel.object_windows import Memory, Objects, cut, inside, owned, remember
 from acvp.pixel.objects import (
     MOVING,
     Background,
@@ -60,22 +63,67 @@ LIVELY = 6
 """An object is lively if a pixel of it changed in fewer than so many steps."""
 QUIET_ONE_IN = 8
 """The loss takes one in so many objects that neither change nor are lively, with that weight."""
+DRAWN_ONE_IN = 2
+"""Of the objects that the loss takes, one in so many is drawn, with that weight."""
 DRAWING_WEIGHT = 0.1
 """Weight of a drawn pixel's loss beside that of a move."""
+GRID_ONE_IN = 4
+"""The grid learns from one in so many of a batch's windows, at least from one."""
+KNOWN_PAST = 0.9
+"""Share of the training windows in which the last actions are known."""
 EVENTS = 16
 """Features of objects whose maximum feeds the reward and termination heads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectState(PixelState):
-    """What the grid remembers, and what objects are seen by."""
+    """What the grid remembers, and what objects are seen by (see Memory)."""
 
     recent: Tensor
-    """Color classes of the last frames, newest first, (B, 4, H, W) int16."""
     under: Tensor
-    """What each pixel last showed of the background, (B, H, W) int16."""
     age: Tensor
-    """Steps since each pixel last changed, at most OLD, (B, H, W) uint8."""
+    past: Tensor
+
+    @property
+    def memory(self) -> Memory:
+        """What objects are seen by."""
+        return Memory(self.recent, self.under, self.age, self.past)
+
+
+class Look(NamedTuple):
+    """Objects, and what the network makes of them before the action."""
+
+    objects: Objects
+    trail: Trail
+    features: Tensor
+    """(n, F)"""
+
+    def some(self, chosen: Tensor) -> Look:
+        """Return the look of some of the objects."""
+        trail = Trail(self.trail.offset[chosen], self.trail.present[chosen])
+        return Look(Objects(self.objects.row[chosen], self.objects.box[chosen]), trail, self.features[chosen])
+
+    def repeated(self, count: int) -> Look:
+        """Return the look in ``count`` copies of each frame, one after the other."""
+        number = torch.arange(len(self.objects.row), device=self.objects.row.device).repeat_interleave(count)
+        look = self.some(number)
+        copy = torch.arange(len(number), device=number.device) % count
+        return look._replace(objects=look.objects._replace(row=look.objects.row * count + copy))
+
+
+class StepLoss(NamedTuple):
+    """The losses of objects in a step."""
+
+    moves: Tensor
+    drawing: Tensor
+    left: Tensor
+    """The target (R, H, W), NO_PIXEL where a pixel belongs to an object."""
+    acted: Tensor
+    """Features of the objects after the action, (n, F)."""
+    row: Tensor
+    """Rows of the objects, (n,)."""
+    lively: Tensor
+    """Whether they changed lately, (n,)."""
 
 
 class ObjectPredictor(PixelPredictor, kind="objects"):
@@ -141,36 +189,52 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             background = Background(colors, self.usual.numpy(force=True), config.moving_colors)
             self._table = torch.from_numpy(background.kinds_table()).flatten().to(self.background.device)
         pixels = classes.shape[-2] * classes.shape[-1]
-        at = classes.flatten(-2).long() * pixels + torch.arange(pixels, device=classes.device)
-        return self._table[at].view_as(classes)
+        at = classes.flatten(-2).int() * pixels + torch.arange(pixels, dtype=torch.int32, device=classes.device)
+        return self._table.index_select(0, at.flatten()).view_as(classes)
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         super()._load_from_state_dict(*arguments)
         self._table = None
 
+    @classmethod
+    def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
+        """Return the phase of the grid with more windows: objects learn from all of them."""
+        defaults = super().training_defaults(preset, frame_shape)
+        phases = tuple(phase | {"batch_size": GRID_ONE_IN * phase["batch_size"]} for phase in defaults["phases"])
+        return {**defaults, "phases": phases}
+
     # --- Prediction ---------------------------------------------------------------------------------------------------
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> ObjectState:
-        """Return the state after the real frames (B, T, C, H, W)."""
-        grid, classes = super().observe(frames), self._all_classes(frames)
-        under, age = self._remembered(classes)[-1]
-        return _state(grid, recent=classes[:, -SEEN_FRAMES:].flip(1).short(), under=under, age=age)
+        """Return the state after the real frames (B, T, C, H, W) and the actions (B, T - 1) between them."""
+        grid, rows = super().observe(frames), len(frames)
+        past = frames.new_zeros(rows, PAST_ACTIONS, self.actions)
+        if actions is not None and actions.shape[1]:
+            known = action_vectors(actions, self.actions, (rows, actions.shape[1]))[:, -PAST_ACTIONS:]
+            past[:, -known.shape[1] :] = known
+        return _state(grid, self._memory(self._all_classes(frames), past[:, None]))
 
     def _all_classes(self, frames: Tensor) -> Tensor:
-        """Return the color classes (B, T, H, W) of all frames (B, T, C, H, W)."""
-        return self._window_classes(frames, frames.shape[1] - 2)
+        """Return the color classes (B, T, H, W) of all frames (B, T, C, H, W), uint8."""
+        return self._window_classes(frames, frames.shape[1] - 2).to(torch.uint8)
 
-    def _remembered(self, classes: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Return the background (B, H, W) and the ages (B, H, W) after each of frames of classes (B, T, H, W)."""
-        kinds, classes = self._kinds(classes), classes.short()
-        under = self.usual.short().expand_as(classes[:, 0])
-        age = torch.full_like(under, OLD, dtype=torch.uint8)
-        memory = []
-        for time in range(classes.shape[1]):
+    def _memory(self, classes: Tensor, past: Tensor) -> Memory:
+        """Return what objects are seen by after each of the last K of frames (B, T, H, W), as one batch (B·K, ...).
+
+        ``past`` (B, K, 3, A) are the actions before each of them.
+        """
+        count, times = past.shape[1], classes.shape[1]
+        kinds = self._kinds(classes)
+        under, age = self.usual.expand_as(classes[:, 0]), torch.full_like(classes[:, 0], OLD)
+        kept = []
+        for time in range(times):
             before = classes[:, max(time - 1, 0)]
-            under, age = _remember(under, age, before, classes[:, time], kinds[:, time])
-            memory.append((under, age))
-        return memory
+            under, age = remember(under, age, before, classes[:, time], kinds[:, time])
+            kept.append((under, age))
+        unders, ages = (torch.stack(planes, 1).flatten(0, 1) for planes in zip(*kept[-count:], strict=True))
+        ends = range(times - count + 1, times + 1)
+        recent = torch.stack([classes[:, end - SEEN_FRAMES : end].flip(1) for end in ends], 1).flatten(0, 1)
+        return Memory(recent.short(), unders.short(), ages, past.flatten(0, 1))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, ObjectState]:
         """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
@@ -178,10 +242,10 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         vectors = action_vectors(action, self.actions, (len(state.recent),))
         features, outcome = self._features(self._mixed(state), vectors)
         classes = self._choose(features, state.classes)
-        objects, seen = self._look(state)
-        classes, outcome = self._draw_all(state, vectors, objects, seen, classes, outcome)
+        look = self._look(state.memory)
+        classes, outcome = self._draw_all(state.memory, vectors, look, classes, outcome)
         frame = self._frame(classes)
-        return frame, self._after(state, frame.clone(), classes, outcome)
+        return frame, self._after(state, vectors, frame.clone(), classes, outcome)
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
@@ -191,30 +255,28 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         features, _ = self._features(self._mixed(state).repeat_interleave(count, 0), every)
         repeated = _repeated(state, count)
         classes = self._choose(features, repeated.classes, count)
-        objects, seen = self._look(state)
-        all_objects = Objects(
-            (objects.row[:, None] * count + torch.arange(count, device=objects.row.device)).flatten(),
-            objects.box.repeat_interleave(count, 0),
-        )
-        classes, _ = self._draw_all(
-            repeated, every, all_objects, seen.repeat_interleave(count, 0), classes, None, count
-        )
+        look = self._look(state.memory).repeated(count)
+        classes, _ = self._draw_all(repeated.memory, every, look, classes, None, count)
         return self._frame(classes).view(rows, count, *state.frame.shape[1:])
 
     def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the real frames before it."""
-        state = self._real_states(frames[:, :-1], predict)
-        frame, after = self.predict(state, actions[:, -predict:].flatten(0, 1))
+        vectors = action_vectors(actions, self.actions, tuple(actions.shape[:2]))
+        classes = self._all_classes(frames[:, :-1])
+        grid = self._every_state(frames, classes[:, -predict - 1 :].long())
+        state = _state(grid, self._memory(classes, _past_actions(vectors, predict)))
+        frame, after = self.predict(state, vectors[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
 
     def traceable(self) -> Self:
         """Refuse: finding connected regions is no operation of a traced graph."""
         raise UserError("predictors of kind objects cannot be exported to ONNX yet; train one with --model pixel")
 
-    def _look(self, state: ObjectState) -> tuple[Objects, Tensor]:
-        """Return the objects of the newest frames and their features before the action."""
-        objects = self.find(state.recent[:, 0])
-        return objects, self.object_network.look(self._seen(state, objects))
+    def _look(self, memory: Memory, objects: Objects | None = None) -> Look:
+        """Return the objects of the newest frames, or the given ones, and what the network makes of them."""
+        objects = self.find(memory.recent[:, 0]) if objects is None else objects
+        seen, trail = self._seen(memory, objects)
+        return Look(objects, trail, self.object_network.look(seen))
 
     def find(self, classes: Tensor) -> Objects:
         """Return the objects of frames of color classes (R, H, W)."""
@@ -224,26 +286,26 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         device = classes.device
         return Objects(torch.from_numpy(row).to(device), torch.from_numpy(np.concatenate(boxes)).to(device))
 
-    def _seen(self, state: ObjectState, objects: Objects) -> Seen:
-        """Return what is seen of objects."""
+    def _seen(self, memory: Memory, objects: Objects) -> tuple[Seen, Trail]:
+        """Return what is seen of objects, and their trails."""
         none, center = len(self.object_config.palette), objects.center
-        planes = torch.cat((state.recent, state.under[:, None]), 1)
+        planes = torch.cat((memory.recent, memory.under[:, None]), 1)
         colors = cut(planes, objects.row, center, SEEN, none).long()
-        kinds = cut(self._kinds(state.recent[:, 0])[:, None], objects.row, center, SEEN, 0)[:, 0]
-        age = cut(state.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
+        kinds = cut(self._kinds(memory.recent[:, 0])[:, None], objects.row, center, SEEN, 0)[:, 0]
+        age = cut(memory.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
         own = inside(objects) & (kinds == objects.box[:, 4, None, None])
         since = torch.where(own, age, OLD).amin((1, 2))
         recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
         size = objects.box[:, 2:4] - objects.box[:, :2] + 1
-        summary = summarize(center, size, objects.box[:, 4] == MOVING, since, self.object_config.frame[:2])
-        return Seen(colors, recency, summary)
+        trail = find_trail(colors[:, :SEEN_FRAMES], own, none)
+        summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, self.object_config.frame[:2])
+        return Seen(colors, recency, summary, memory.past[objects.row].flatten(1)), trail
 
     def _draw_all(
         self,
-        state: ObjectState,
+        memory: Memory,
         vectors: Tensor,
-        objects: Objects,
-        seen: Tensor,
+        look: Look,
         classes: Tensor,
         outcome: Outcome | None,
         alike: int = 1,
@@ -252,133 +314,159 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
 
         Where moves are sampled, ``alike`` rows in a row share their noise.
         """
+        objects = look.objects
         if not len(objects.row):
             return classes, outcome
-        acted = self.object_network.act(seen, vectors[objects.row])
+        acted = self.object_network.act(look.features, vectors[objects.row])
         logits = self.object_network.head(acted)
         if self.temperature:
             noise = torch.empty_like(logits[::alike]).exponential_(generator=self.generator).log_()
             logits = logits / self.temperature - noise.repeat_interleave(alike, 0)
         move = logits.argmax(1)
         center = self._moved(objects, move)
-        copies = self._copies(state, objects, center)
+        copies = self._copies(memory, look, center)
         drawn = drawn_colors(self.object_network.draw(acted, move, copies), copies)
         at, mine = owned(objects.row, center, classes.shape)
         painted = classes.flatten().clone()
         painted[at[mine]] = drawn[mine].to(painted.dtype)
-        return painted.view_as(classes), self._with_objects(outcome, acted, state, objects)
+        lively = self._lively(memory, objects)
+        return painted.view_as(classes), self._with_objects(outcome, acted, objects.row, lively)
 
     def _moved(self, objects: Objects, move: Tensor) -> Tensor:
         """Return the centers of objects after moves, inside the frame."""
-        edge = torch.tensor(self.object_config.frame[:2], device=move.device) - 1
-        return torch.minimum((objects.center + self.shifts[move]).clamp(min=0), edge)
+        return (objects.center + self.shifts[move]).clamp(min=0).minimum(self._corner)
 
-    def _copies(self, state: ObjectState, objects: Objects, center: Tensor) -> Tensor:
-        """Return the colors that the pixels of drawn windows can copy, (n, 3, D, D)."""
-        none, newest = len(self.object_config.palette), state.recent[:, :1]
-        here = cut(torch.cat((newest, state.under[:, None]), 1), objects.row, center, DRAWN, none)
-        return torch.cat((here, cut(newest, objects.row, objects.center, DRAWN, none)), 1).long()
+    @property
+    def _corner(self) -> Tensor:
+        return torch.tensor(self.object_config.frame[:2], device=self.shifts.device) - 1
 
-    def _with_objects(
-        self, outcome: Outcome | None, acted: Tensor, state: ObjectState, objects: Objects
-    ) -> Outcome | None:
-        """Return the outcome with the logits of lively objects, wherever they are."""
+    def _copies(self, memory: Memory, look: Look, center: Tensor) -> Tensor:
+        """Return the colors that the pixels of drawn windows can copy, (n, 5, D, D)."""
+        none, row = len(self.object_config.palette), look.objects.row
+        here = cut(torch.stack((memory.recent[:, 0], memory.under), 1), row, center, DRAWN, none)
+        looks = [here]
+        for frame in LOOKS:
+            source = look.objects.center
+            if frame:
+                source = (source + look.trail.offset[:, frame]).clamp(min=0).minimum(self._corner)
+            looks.append(cut(memory.recent[:, frame, None], row, source, DRAWN, none))
+        return torch.cat(looks, 1).long()
+
+    def _with_objects(self, outcome: Outcome | None, acted: Tensor, row: Tensor, lively: Tensor) -> Outcome | None:
+        """Return the outcome with the logits of lively objects of its rows, wherever they are."""
         if outcome is None or self.object_events is None or self.object_heads is None:
             return outcome
-        events = functional.relu(self.object_events(acted)) * self._lively(state, objects)[:, None]
-        most = events.new_zeros(len(state.recent), EVENTS)
-        at = objects.row[:, None].expand_as(events)
+        events = functional.relu(self.object_events(acted)) * lively[:, None]
+        most = events.new_zeros(len(outcome.reward), EVENTS)
+        at = row[:, None].expand_as(events)
         return outcome.plus(self.object_heads(most.scatter_reduce(0, at, events, "amax")))
 
-    def _lively(self, state: ObjectState, objects: Objects) -> Tensor:
+    def _lively(self, memory: Memory, objects: Objects) -> Tensor:
         """Return which objects changed lately, (n,)."""
-        age = cut(state.age[:, None], objects.row, objects.center, SEEN, OLD)[:, 0]
+        age = cut(memory.age[:, None], objects.row, objects.center, SEEN, OLD)[:, 0]
         return torch.where(inside(objects), age, OLD).amin((1, 2)) < LIVELY
 
-    def _after(self, state: ObjectState, frame: Tensor, classes: Tensor, outcome: Outcome | None) -> ObjectState:
-        """Return the state after a predicted frame of classes (B, H, W)."""
+    def _after(
+        self, state: ObjectState, vectors: Tensor, frame: Tensor, classes: Tensor, outcome: Outcome | None
+    ) -> ObjectState:
+        """Return the state after actions (B, A) and a predicted frame of classes (B, H, W)."""
         now = classes.short()
-        under, age = _remember(state.under, state.age, state.recent[:, 0], now, self._kinds(classes))
+        under, age = remember(state.under, state.age, state.recent[:, 0], now, self._kinds(classes))
         recent = torch.cat((now[:, None], state.recent[:, :-1]), 1)
-        grid = self._next(state, frame, classes, outcome)
-        return _state(grid, recent=recent, under=under, age=age)
+        past = torch.cat((state.past[:, 1:], vectors[:, None]), 1)
+        return _state(self._next(state, frame, classes, outcome), Memory(recent, under, age, past))
 
     # --- Training -----------------------------------------------------------------------------------------------------
 
+    def training_frames(self, frames: Tensor, palette: Tensor | None) -> Tensor:
+        """Return stored frames as color classes, uint8, where they are stored as indices of a palette."""
+        if palette is None:
+            return super().training_frames(frames, palette)
+        numbers = self.colors.nearest(palette).to(torch.uint8)
+        return numbers.index_select(0, frames.flatten().int()).view_as(frames)
+
     def loss(self, batch: TrainingBatch) -> tuple[Tensor, Metrics]:
         """Return the loss of the grid outside objects' windows plus that of objects: their moves, and drawing them."""
-        frames, predict = batch.frames, batch.predict
-        check_frames(frames, self.config.frame, self.context + predict)
-        check_window(frames, batch.actions, predict)
-        newest = action_vectors(batch.actions, self.actions, (len(frames), frames.shape[1] - 1))[:, -predict:]
-        targets = self._window_classes(frames, predict)[:, 2:]  # (B, K, H, W)
-        rng = np.random.default_rng(int(targets.sum()))  # the same for the same windows: a run can be repeated
+        classes, vectors, predict = self._checked(batch)
+        rng = np.random.default_rng(int(classes[:, -predict:].sum()))  # the same for the same windows
+        vectors = vectors * torch.from_numpy(rng.random((len(classes), 1, 1)) < KNOWN_PAST).to(vectors)
+        newest = action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2]))[:, -predict:]
+        taught = max(1, len(classes) // GRID_ONE_IN)  # windows of which the grid learns
         if batch.teacher_forcing:
-            state = self._real_states(frames[:, :-1], predict)
-            parts = [self._step_loss(state, newest.flatten(0, 1), targets.flatten(0, 1), rng)]
+            memory = self._memory(classes[:, :-1], _past_actions(vectors, predict))
+            step = self._object_loss(memory, newest.flatten(0, 1), classes[:, -predict:].flatten(0, 1), rng)
+            grid = self._every_state(self._frame(classes[:taught].long()), classes[:taught, -predict - 2 : -1].long())
+            parts = [self._grid_loss(grid, newest[:taught].flatten(0, 1), step, taught * predict)]
         else:
-            parts, state = [], self.observe(frames[:, :-predict])
-            for step in range(predict):
-                parts.append(self._step_loss(state, newest[:, step], targets[:, step], rng))
-                if step + 1 < predict:
+            parts, state = [], self.observe(self._frame(classes[:, :-predict].long()), vectors[:, :-predict])
+            for number in range(predict):
+                target = classes[:, number - predict]
+                step = self._object_loss(state.memory, newest[:, number], target, rng)
+                parts.append(self._grid_loss(state, newest[:, number], step, len(target)))
+                if number + 1 < predict:
                     with torch.no_grad():
-                        _, state = self.predict(state, newest[:, step])
-        grid, moves, drawing, outcomes = zip(*parts, strict=True)
-        loss, metrics = self._scored(list(grid), list(outcomes), batch)
-        of_moves, of_drawing = torch.stack(moves).mean(), torch.stack(drawing).mean()
-        metrics |= {"move_loss": of_moves.detach(), "drawing_loss": of_drawing.detach()}
-        return loss + of_moves + DRAWING_WEIGHT * of_drawing, metrics
+                        _, state = self.predict(state, newest[:, number])
+            taught = len(classes)
+        of_grid, of_moves, of_drawing, outcomes = zip(*parts, strict=True)
+        loss, metrics = self._scored(list(of_grid), list(outcomes), batch.rows(0, taught))
+        moves, drawing = torch.stack(of_moves).mean(), torch.stack(of_drawing).mean()
+        metrics |= {"move_loss": moves.detach(), "drawing_loss": drawing.detach()}
+        return loss + moves + DRAWING_WEIGHT * drawing, metrics
 
-    def _real_states(self, frames: Tensor, predict: int) -> ObjectState:
-        """Return the states after each of the last K real frames of (B, T, C, H, W), as one batch (B·K, ...)."""
-        times, classes = frames.shape[1], self._all_classes(frames)
-        padded = torch.cat((frames, frames[:, -1:]), 1)
-        grid = self._every_state(padded, classes[:, -predict - 1 :])
-        memory = self._remembered(classes)[-predict:]
-        under, age = (torch.stack(planes, 1).flatten(0, 1) for planes in zip(*memory, strict=True))
-        lengths = range(times - predict + 1, times + 1)
-        recent = torch.stack([classes[:, end - SEEN_FRAMES : end].flip(1) for end in lengths], 1).flatten(0, 1).short()
-        return _state(grid, recent=recent, under=under, age=age)
+    def _checked(self, batch: TrainingBatch) -> tuple[Tensor, Tensor, int]:
+        """Return the color classes (B, T + 1, H, W), uint8, and the action vectors (B, T, A) of a batch."""
+        frames = batch.frames
+        if frames.is_floating_point():
+            check_frames(frames, self.config.frame, self.context + batch.predict)
+            check_window(frames, batch.actions, batch.predict)
+            frames = self._all_classes(frames)
+        return frames, action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2])), batch.predict
 
-    def _step_loss(
-        self, state: ObjectState, vectors: Tensor, target: Tensor, rng: np.random.Generator
-    ) -> tuple[Tensor, Tensor, Tensor, Outcome | None]:
-        """Return the losses of the grid, of moves and of drawing before ``target`` (R, H, W), and the outcome."""
-        features, outcome = self._features(self._mixed(state), vectors)
-        objects = self.find(state.recent[:, 0])
+    def _object_loss(self, memory: Memory, vectors: Tensor, target: Tensor, rng: np.random.Generator) -> StepLoss:
+        """Return the losses of moves and of drawing before ``target`` (R, H, W), and what is left to the grid."""
+        target, left = target.long(), target.long()
+        objects = self.find(memory.recent[:, 0])
+        nothing = vectors.new_zeros(())
         if not len(objects.row):
-            nothing = features.new_zeros(())
-            return self._loss(features, state, target), nothing, nothing, outcome
-        move = self._true_moves(state, objects, target)
+            return StepLoss(
+                nothing, nothing, left, vectors.new_zeros(0, self.object_config.features), objects.row, objects.row
+            )
+        move = self._true_moves(memory, objects, target)
         center = self._moved(objects, move)
         at, mine = owned(objects.row, center, target.shape)
-        lively = self._lively(state, objects)
-        busy = lively | self._changes(state, objects, target)
+        left = left.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
+        lively = self._lively(memory, objects)
+        busy = lively | self._changes(memory, objects, target)
         counted = busy | torch.from_numpy(rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
+        counted[int(rng.integers(len(counted)))] = True  # at least one
         weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))[counted] / len(target)
-        some = Objects(objects.row[counted], objects.box[counted])
-        acted = self.object_network.act(self.object_network.look(self._seen(state, some)), vectors[some.row])
+        look = self._look(memory, Objects(objects.row[counted], objects.box[counted]))
+        acted = self.object_network.act(look.features, vectors[look.objects.row])
         of_move = functional.cross_entropy(self.object_network.head(acted), move[counted], reduction="none")
-        copies = self._copies(state, some, center[counted])
-        true = cut(target[:, None], some.row, center[counted], DRAWN, 0)[:, 0]
-        drawn = drawn_loss(self.object_network.draw(acted, move[counted], copies), copies, true)
-        of_drawing = (drawn * mine[counted]).sum((1, 2))
-        left = target.flatten().clone()
-        left[at[mine]] = NO_PIXEL
-        return (
-            self._loss(features, state, left.view_as(target)),
-            (of_move * weight).sum(),
-            (of_drawing * weight).sum(),
-            self._with_objects(outcome, acted, state, some),
-        )
+        drawn = torch.from_numpy(rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(busy)
+        center, mine, move = center[counted][drawn], mine[counted][drawn], move[counted][drawn]
+        copies = self._copies(memory, look.some(drawn), center)
+        true = cut(target[:, None], look.objects.row[drawn], center, DRAWN, 0)[:, 0]
+        pixels = drawn_loss(self.object_network.draw(acted[drawn], move, copies), copies, true) * mine
+        of_drawing = (pixels.sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(center))
+        return StepLoss((of_move * weight).sum(), of_drawing, left, acted, look.objects.row, lively[counted])
 
-    def _true_moves(self, state: ObjectState, objects: Objects, target: Tensor) -> Tensor:
+    def _grid_loss(
+        self, state: PixelState, vectors: Tensor, step: StepLoss, rows: int
+    ) -> tuple[Tensor, Tensor, Tensor, Outcome | None]:
+        """Return the losses of the grid, of moves and of drawing, and the outcome, of the first rows of a step."""
+        features, outcome = self._features(self._mixed(state), vectors)
+        mine = step.row < rows
+        outcome = self._with_objects(outcome, step.acted[mine], step.row[mine], step.lively[mine])
+        return self._loss(features, state, step.left[:rows]), step.moves, step.drawing, outcome
+
+    def _true_moves(self, memory: Memory, objects: Objects, target: Tensor) -> Tensor:
         """Return the numbers (n,) of the moves to the next frame, the last one where an object vanishes."""
         numbers = {move: number for number, move in enumerate(self.object_config.moves)}
         vanished, moves = len(numbers), list[int]()
         rows, boxes = objects.row.numpy(force=True), objects.box.numpy(force=True)
-        now, after = (frames.numpy(force=True).astype(np.uint8) for frames in (state.recent[:, 0], target))
-        kinds, kinds_after = (self._kinds(frames).numpy(force=True) for frames in (state.recent[:, 0], target))
+        now, after = (frames.numpy(force=True).astype(np.uint8) for frames in (memory.recent[:, 0], target))
+        kinds, kinds_after = (self._kinds(frames).numpy(force=True) for frames in (memory.recent[:, 0], target))
         for row in range(len(now)):
             now_objects = FrameObjects(now[row], kinds[row], boxes[rows == row])
             following = FrameObjects(after[row], kinds_after[row], find_boxes(kinds_after[row]))
@@ -386,9 +474,9 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             moves += [vanished if move is None else numbers.get(move, vanished) for move in taken]
         return torch.tensor(moves, device=target.device)
 
-    def _changes(self, state: ObjectState, objects: Objects, target: Tensor) -> Tensor:
+    def _changes(self, memory: Memory, objects: Objects, target: Tensor) -> Tensor:
         """Return in which objects' windows, close around them, a pixel changes, (n,)."""
-        changed = (state.recent[:, 0] != target).to(torch.uint8)
+        changed = (memory.recent[:, 0] != target).to(torch.uint8)
         return (
             (cut(changed[:, None], objects.row, objects.center, SEEN, 0)[:, 0].bool() & inside(objects, 2))
             .any(2)
@@ -396,18 +484,17 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         )
 
 
-def _remember(under: Tensor, age: Tensor, before: Tensor, now: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the background and the ages after one more frame."""
-    older = (age + 1).clamp(max=OLD)
-    return torch.where(kinds == 0, now, under), torch.where(now == before, older, 0).to(torch.uint8)
+def _past_actions(vectors: Tensor, count: int) -> Tensor:
+    """Return the actions before each of the last ``count`` of T action vectors (B, T, A), (B, count, 3, A)."""
+    last = vectors.shape[1]
+    return torch.stack([vectors[:, end - PAST_ACTIONS : end] for end in range(last - count, last)], 1)
 
 
-def _state(grid: PixelState, *, recent: Tensor, under: Tensor, age: Tensor) -> ObjectState:
+def _state(grid: PixelState, memory: Memory) -> ObjectState:
     """Return the state of the grid with that of objects."""
     return ObjectState(
-        embedded=grid.embedded, frame=grid.frame, classes=grid.classes, outcome=grid.outcome,
-        recent=recent, under=under, age=age,
-    )  # fmt: skip
+        embedded=grid.embedded, frame=grid.frame, classes=grid.classes, outcome=grid.outcome, **memory._asdict()
+    )
 
 
 def _repeated(state: ObjectState, count: int) -> ObjectState:

@@ -80,6 +80,12 @@ class Colors(nn.Module):
         classes[unknown] = self._look_up(pixels[unknown])
         return classes
 
+    def nearest(self, palette: Tensor) -> Tensor:
+        """Return the class of each color of a dataset's palette (P, C), or that of the nearest known color, (P,)."""
+        at = torch.searchsorted(self._codes, _codes(palette)).clamp_(max=len(self._codes) - 1)
+        known = self._codes[at] == _codes(palette)
+        return torch.where(known, self._class_of_code[at], self._look_up(palette))
+
     def pixels(self, classes: Tensor) -> Tensor:
         """Return the uint8 pixels (..., C) of classes."""
         return self.palette[classes]

@@ -19,7 +19,7 @@ from acvp.data.split import refuse_leaks, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
-from acvp.models import DatasetSplit, Normalizer, TrainingBatch
+from acvp.models import DatasetSplit, Predictor, TrainingBatch
 from acvp.seeding import generator
 from acvp.training.config import Phase, TrainingConfig
 
@@ -29,20 +29,13 @@ HELD_OUT_STEP = 2**31
 """Held-out windows are drawn as those of a step that training never reaches."""
 
 
-def to_float(normalizer: Normalizer, frames: Tensor, palette: Tensor | None) -> Tensor:
-    """Return stored frames, indices or pixels, as normalized floats on the normalizer's device."""
-    frames = frames.to(normalizer.mean.device, non_blocking=True)
-    if palette is None:
-        return normalizer.to_float(frames)
-    return normalizer.palette_to_float(frames, palette.to(frames.device))
-
-
-def to_device(batch: WindowBatch, normalizer: Normalizer) -> TrainingBatch:
-    """Return a batch of windows on the normalizer's device; pixels become floats there."""
-    device = normalizer.mean.device
-    palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy())
+def to_device(batch: WindowBatch, predictor: Predictor) -> TrainingBatch:
+    """Return a batch of windows on a predictor's device, as its loss takes them."""
+    device = predictor.normalizer.mean.device
+    frames = torch.from_numpy(batch.frames).to(device, non_blocking=True)
+    palette = None if batch.palette is None else torch.from_numpy(batch.palette.copy()).to(device)
     return TrainingBatch(
-        to_float(normalizer, torch.from_numpy(batch.frames), palette),
+        predictor.training_frames(frames, palette),
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
         torch.from_numpy(batch.terminated).to(device),

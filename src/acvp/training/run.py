@@ -203,7 +203,7 @@ def _step_seconds(trainer: Trainer, phase: Phase) -> float:
         phase.batch_size // fabric.world_size, seed=trainer.config.seed, step=0,
         rank=fabric.global_rank, world_size=fabric.world_size,
     )  # fmt: skip
-    batch = to_device(windows.batch(drawn), trainer.predictor.normalizer)
+    batch = to_device(windows.batch(drawn), trainer.predictor)
     float(trainer.gradients(phase, batch)[0])
     began = time.monotonic()
     for _ in range(TIMED_STEPS):

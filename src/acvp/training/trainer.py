@@ -199,7 +199,7 @@ class Trainer:
         with closing(self.data.batches(phase, first, **share)) as batches:
             over = False
             while not over:
-                report = self.update(phase, optimizer, to_device(next(batches), self.predictor.normalizer))
+                report = self.update(phase, optimizer, to_device(next(batches), self.predictor))
                 over, improved = self._report(phase, report)
                 if over:
                     self.state.next_phase()

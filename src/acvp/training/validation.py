@@ -23,7 +23,7 @@ from acvp.console import counted
 from acvp.data.windows import WindowBatch
 from acvp.models import Predictor, imagine
 from acvp.seeding import generator
-from acvp.training.data import TrainingData, to_float
+from acvp.training.data import TrainingData
 
 STRIP_COLUMNS = 8
 """Steps shown in a strip of pictures."""
@@ -130,7 +130,7 @@ class HeldOut:
             yield frame, real[:, -1], truth
 
     def _real(self, predictor: Predictor, start: int, stop: int) -> Tensor:
-        return to_float(predictor.normalizer, self._frames[:, start:stop], self._palette)
+        return predictor.normalizer.stored_to_float(self._frames[:, start:stop], self._palette)
 
     def _report(
         self,
