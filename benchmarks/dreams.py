@@ -1,8 +1,8 @@
 """python -m benchmarks.dreams: do predictions hold while somebody plays?
 
-Records every game with two drivers, its packaged agent and sticky-random actions, and lets the packaged predictor look
-ahead from windows of these episodes. Beside the curves of `acvp evaluate` it measures how often keys still work after
-some predicted steps. Writes results/dreams/<game>-<driver>.json.
+Records every game with two drivers, its packaged agent and sticky-random actions, and lets predictors look ahead from
+windows of these episodes: error curves, whether the controlled object is kept, and how often keys still work. Writes
+results/dreams/<game>-<driver>.json. Several predictors of a game are judged on the same windows.
 """
 
 from __future__ import annotations
@@ -12,30 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tyro
 
 import acvp
-from acvp.bootstrap import Bootstrap
-from acvp.console import stages
-from acvp.data.windows import Window, choose_starts
-from acvp.evaluation.keys import HELD, KeyTest, measure_keys
-from acvp.loaded import as_model, baselines
-from acvp.runs import numbers
 from benchmarks.provenance import write_results
 
-EPSILON = 0.05
-"""Share of random actions of the agent that drives."""
-METRICS = ("wrong_pixels", "error", "object_found", "object_kept", "object_distance")
+EPSILON = {"agent": 0.05}
+"""Share of random actions of a driver; others have 0.3."""
+METRICS = ("wrong_pixels", "error", "object_found", "object_kept", "object_exact", "object_distance")
 """Curves of evaluation.json that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DreamsConfig:
-    """Judge the packaged predictors while an agent plays."""
+    """Judge predictors while an agent plays."""
 
     games: tuple[str, ...] = ("freeway", "space_invaders", "seaquest", "qbert", "ms_pacman")
     """Names of packaged predictors."""
+    predictor: Path | None = None
+    """Another predictor or run of the one game to judge beside the packaged one; results get its name."""
     drivers: tuple[str, ...] = ("agent", "sticky-random")
     """What chooses the actions: agent (the packaged one) or a policy of acvp collect."""
     frames: int = 20_000
@@ -51,60 +46,67 @@ class DreamsConfig:
 
 
 def main(config: DreamsConfig) -> None:
-    """Measure every game with every driver, and print a line each."""
+    """Measure every game with every driver, and print a line for each predictor."""
     for game in config.games:
         for driver in config.drivers:
-            print(line(game, driver, judge(game, driver, config)), flush=True)
+            for line in lines(game, driver, judge(game, driver, config)):
+                print(line, flush=True)
 
 
 def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
-    """Record a game, evaluate its packaged predictor on it, and write the results."""
+    """Record a game, evaluate its predictors on it, and write the results."""
     started = time.monotonic()
     folder = config.home / f"{game}-{driver}"
     policy = f"agent:{game}" if driver == "agent" else driver
-    epsilon = EPSILON if driver == "agent" else 0.3
+    epsilon = EPSILON.get(driver, 0.3)
     acvp.collect(game, folder / "data", frames=config.frames, policy=policy, epsilon=epsilon, seed=config.seed)
-    options: dict[str, Any] = {"horizon": max(config.steps), "windows": config.windows, "seed": config.seed}
-    curves = acvp.evaluate(game, folder / "data", folder / "evaluation", shuffled_windows=0, videos=0, **options)
-    body = {
-        "what": f"the packaged predictor of {game} on episodes of {policy}, ε = {epsilon}",
+    name = game if config.predictor is None else f"{game}-{config.predictor.name}"
+    body = acvp.evaluate(
+        [game] if config.predictor is None else [config.predictor, game],
+        folder / "data",
+        folder / f"evaluation-{name}",
+        horizon=max(config.steps),
+        windows=config.windows,
+        seed=config.seed,
+        key_steps=config.steps,
+        shuffled_windows=0,
+        videos=0,
+    )
+    kept = {
+        "what": f"predictors of {game} on episodes of {policy}, ε = {epsilon}",
         "windows": config.windows,
-        "keys": keys(game, folder / "data", config),
+        "models": body["models"],
+        "keys": body["keys"],
         "curves": {
-            model: {name: curve[name] for name in METRICS if name in curve} for model, curve in curves["curves"].items()
+            model: {metric: curve[metric] for metric in METRICS if metric in curve}
+            for model, curve in body["curves"].items()
         },
-        "rewards": curves.get("outcomes"),
+        "lost": {model: median_lost(curve) for model, curve in body["curves"].items()},
+        "rewards": body["outcomes"],
     }
-    command = f"python -m benchmarks.dreams --games {game} --drivers {driver} --windows {config.windows}"
-    write_results(f"dreams/{game}-{driver}", body, command=command, seed=config.seed, started=started)
-    return body
+    also = "" if config.predictor is None else f" --predictor {config.predictor.name}"
+    command = f"python -m benchmarks.dreams --games {game} --drivers {driver} --windows {config.windows}{also}"
+    write_results(f"dreams/{name}-{driver}", kept, command=command, seed=config.seed, started=started)
+    return kept
 
 
-def keys(game: str, data: Path, config: DreamsConfig) -> dict[str, Any]:
-    """Return how often keys work after each number of predicted steps, with bands over episodes."""
-    store, model = acvp.EpisodeStore(data), as_model(Path(game), acvp.load(game), "cpu")
-    context = model.predictor.context
-    window = Window(context, max(config.steps))
-    starts = choose_starts(store, window, config.windows, seed=config.seed, option="steps")
-    test = KeyTest(store=store, windows=starts, context=context, steps=config.steps)
-    with stages() as stage:
-        works = measure_keys([model, *baselines(model)], test, stage("keys"))
-    bootstrap = Bootstrap(len(store), seed=config.seed)
-    curves = {name: bootstrap.curve(accumulator) for name, accumulator in works.items()}
-    judged = works[model.name].counts.sum(0).astype(int).tolist()
-    shares = {
-        name: {part: numbers(np.asarray(getattr(curve, part))) for part in ("mean", "low", "high")}
-        for name, curve in curves.items()
-    }
-    return {"steps": list(config.steps), "held": HELD, "windows_judged": judged, "works": shares}
+def median_lost(curve: dict[str, Any]) -> int | None:
+    """Return the step by which half of the windows have lost the controlled object; None: not within the horizon."""
+    kept = curve.get("object_kept", {"mean": []})["mean"]
+    return next((step for step, share in enumerate(kept, 1) if share is not None and share < 0.5), None)
 
 
-def line(game: str, driver: str, body: dict[str, Any]) -> str:
-    """Return the results of a game in a line."""
-    works = body["keys"]["works"][game]["mean"]
-    shown = " / ".join("–" if share is None else f"{share:.2f}" for share in works)
+def lines(game: str, driver: str, body: dict[str, Any]) -> list[str]:
+    """Return the results of a game, a line for each predictor and baseline."""
     steps = " / ".join(str(step) for step in body["keys"]["steps"])
-    return f"{game}, {driver}: keys work at {steps}: {shown}"
+    shown = []
+    for model, works in body["keys"]["works"].items():
+        shares = " / ".join("–" if share is None else f"{share:.2f}" for share in works["mean"])
+        wrong = body["curves"][model]["wrong_pixels"]["mean"]
+        pixels = " / ".join(f"{wrong[step - 1]:,.0f}" for step in body["keys"]["steps"])
+        lost = body["lost"][model]
+        shown.append(f"{game}, {driver}, {model}: at {steps}: keys {shares}, wrong {pixels}, object lost {lost}")
+    return shown
 
 
 if __name__ == "__main__":

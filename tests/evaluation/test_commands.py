@@ -177,3 +177,28 @@ def test_other_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.Captur
         (["--runs", str(tmp_path / "x"), "--data", data], "cannot be read"),
     ):
         assert told in mistake(["evaluate", *arguments], capsys)
+
+
+def test_evaluate_records_what_a_driver_plays_and_tests_keys(
+    tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predictor = small_network(toy, 1)
+    predictor.about = About(env_id=toy.info.env_id, view="rgb", action_meanings=tuple(toy.info.action_meanings))
+    predictor.save_pretrained(tmp_path / "p")
+    driven = ["--driver", "held", "--driver-frames", "200", "--key-steps", "1", "3", "--out", str(tmp_path / "out")]
+    quick = ["--horizon", "4", "--windows", "3", "--shuffled-windows", "0", "--videos", "0"]
+    arguments = ["evaluate", "--predictors", str(tmp_path / "p"), *driven, *quick]
+    assert main(arguments) == 0
+    recorded = EpisodeStore(tmp_path / "out" / "episodes")
+    assert "held" in recorded.info.policy
+    body = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert body["keys"]["steps"] == [1, 3]
+    assert body["keys"]["works"].keys() == {"p", "copy-last-frame", "mean-frame"}
+    assert body["keys"]["works"]["copy-last-frame"]["mean"] == [0.0, 0.0]
+    assert "Keys work" in capsys.readouterr().out
+    assert main(arguments) == 0, "the recording is there already"
+
+
+def test_evaluate_without_data_or_driver_names_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--predictors", "freeway"]) == 2
+    assert "--driver" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import pytest
 from acvp.data.frames import GRAY_84
 from acvp.data.windows import Window, choose_starts
 from acvp.evaluation.config import EvaluateConfig
-from acvp.evaluation.horizon import EvaluationWindows, look_ahead
+from acvp.evaluation.horizon import EvaluationWindows, found_and_exact, look_ahead
 from acvp.evaluation.run import Evaluation, evaluate, frame_metrics
 from acvp.evaluation.windows import HeldOutPart
 from acvp.loaded import baselines
@@ -78,6 +78,7 @@ def test_the_oracle_keeps_the_object_and_is_sensitive_to_actions(toy_part: HeldO
     assert found.totals["mean-frame"]["kept_steps"].mean[0] == 0
     assert mean(found, "oracle", "object_found") == [1] * 8
     assert mean(found, "mean-frame", "object_found") == [0] * 8
+    assert mean(found, "oracle", "object_exact") == [1] * 8
     again, kept = (np.array(mean(found, "copy-last-frame", name)) for name in ("object_found", "object_kept"))
     assert again[0] == kept[0]
     assert (again >= kept).all()
@@ -143,3 +144,9 @@ def test_a_diverged_prediction_counts_as_black(toy_part: HeldOutPart) -> None:
         toy_part.store, Window(1, 8), 3, seed=0, option="horizon")]  # fmt: skip
     wanted = np.mean([np.square(each / 255).sum((1, 2, 3)) for each in frames], 0)
     np.testing.assert_allclose(mean(found, "nan", "error"), wanted, rtol=1e-5)
+
+
+def test_an_object_is_found_nearby_and_exact_at_its_pixel_only() -> None:
+    shares = found_and_exact(np.array([0.0, 1.0, 3.5, np.inf, np.nan]), near=3.0)
+    np.testing.assert_array_equal(shares["object_found"], [1, 1, 0, 0, np.nan])
+    np.testing.assert_array_equal(shares["object_exact"], [1, 0, 0, 0, np.nan])

@@ -14,7 +14,7 @@ from acvp.data.frames import RGB
 from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
-from acvp.evaluation.outcomes import choose_steps, measure_outcomes, predicts_outcomes, score
+from acvp.evaluation.outcomes import area_under_curve, choose_steps, measure_outcomes, predicts_outcomes, score
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Predictor, build_predictor
 from tests.data.answers import INFO, answer_frame
@@ -29,6 +29,15 @@ def test_scores_by_hand() -> None:
     assert found["count"] == {"no": 4, "yes": 2}
     error = (1 * abs(0.9 - 1) + 1 * abs(0.6 - 0) + 1 * abs(0.75 - 1) + 3 * abs(0.8 - 1)) / 6
     assert found["calibration_error"] == pytest.approx(error)
+
+
+def test_the_area_under_the_curve_counts_pairs_by_their_weights() -> None:
+    """Positives at 0.9 and 0.5, of weights 1 and 3; negatives at 0.5 (a tie, half a pair) and 0.6, weights 2 and 6."""
+    scores, positive = np.array([0.9, 0.5, 0.5, 0.6]), np.array([True, True, False, False])
+    weights = np.array([1.0, 3.0, 2.0, 6.0])
+    assert area_under_curve(scores, positive, weights) == pytest.approx((1 * 8 + 3 * 2 / 2) / (4 * 8))
+    found = score(np.stack((1 - scores, scores), 1), positive.astype(int), weights, ("no", "yes"))
+    assert found["area_under_curve"]["yes"] == pytest.approx(11 / 32)
 
 
 def test_within_a_bin_steps_count_by_their_weights() -> None:

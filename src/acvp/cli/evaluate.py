@@ -2,28 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
 from acvp.cli.main import Verb, predictor_stages
-from acvp.console import print_results, print_skipped
+from acvp.console import out, print_results, print_skipped
+from acvp.errors import UserError, require, require_probability
 from acvp.evaluation.config import EvaluateConfig
 from acvp.exits import EXIT_OK
+from acvp.options import optional
+
+EPISODES_NAME = "episodes"
 
 
-def run(config: EvaluateConfig) -> int:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(EvaluateConfig):
+    """Evaluate predictors step by step against recorded frames: error curves, videos and film strips."""
+
+    data: Annotated[Path | None, optional("PATH", "with --driver, episodes/ beside the results")] = None  # type: ignore[assignment]
+    """Dataset to evaluate on. If it is the training dataset, only the held-out episodes are used."""
+    driver: Annotated[str | None, optional("POLICY", "none")] = None
+    """Record --data first, played by this policy: agent:NAME, sticky-random, held or another one of acvp collect. How a
+    predictor does depends on who plays."""
+    driver_epsilon: float = 0.05
+    """With --driver: probability of a random action instead of the policy's."""
+    driver_frames: int = 20_000
+    """With --driver: number of frames to record."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_probability(driver_epsilon=self.driver_epsilon)
+        require(1, driver_frames=self.driver_frames)
+        if self.data is None and self.driver is None:
+            raise UserError("name a dataset to evaluate on with --data, or a policy that plays one with --driver")
+
+
+def run(options: EvaluateOptions) -> int:
     """Evaluate predictors, and print a table for each metric."""
     from acvp.evaluation.figures import horizon_tables
     from acvp.evaluation.run import evaluate_runs
     from acvp.runs import default_out
 
+    results = options.out or default_out(options.predictors)
+    data = options.data or results / EPISODES_NAME
+    if options.driver is not None:
+        _record(options, data)
+    given = {field.name: getattr(options, field.name) for field in fields(EvaluateConfig)}
+    config = EvaluateConfig(**given | {"data": data})
     with predictor_stages() as stage:
         body = evaluate_runs(config, stage)
     print_skipped(body)
-    print_results(horizon_tables(body), body, config.out or default_out(config.predictors))
+    print_results(horizon_tables(body), body, results)
     return EXIT_OK
+
+
+def _record(options: EvaluateOptions, data: Path) -> None:
+    """Record episodes of the driver in the game of the predictors."""
+    import acvp
+
+    about = acvp.load(options.predictors[0]).about
+    if about is None:
+        raise UserError(f"{options.predictors[0]} does not say of which game it is; record --data with acvp collect")
+    assert options.driver is not None
+    store = acvp.collect(
+        about.env_id,
+        data,
+        frames=options.driver_frames,
+        policy=options.driver,
+        epsilon=options.driver_epsilon,
+        seed=options.seed,
+    )
+    out.print(repr(store))
 
 
 VERBS = {
     "evaluate": Verb(
-        options=EvaluateConfig,
+        options=EvaluateOptions,
         run=run,
         example="acvp evaluate --predictors runs/freeway --data data/freeway --horizon 100 --out results",
     )

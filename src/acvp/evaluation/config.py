@@ -40,6 +40,9 @@ class EvaluateConfig:
     """Number of evaluation windows, spread over the test episodes."""
     shuffled_windows: int = 100
     """Windows also predicted with the actions of another window, to measure action sensitivity. 0: none."""
+    key_steps: Annotated[tuple[int, ...], arg(metavar="INT …")] = ()
+    """Prediction steps after which keys are tested, such as 1 10 30 100: do two opposite actions, each held for 8
+    steps, lead where they lead in the game? The default is no test."""
     reward_steps: Annotated[int | None, optional("INT", "4 times --windows")] = None
     """Agent steps on which reward and termination heads are evaluated, from real frames. 0: none."""
     batch_size: int = 32
@@ -67,6 +70,8 @@ class EvaluateConfig:
         require(1, horizon=self.horizon, windows=self.windows, batch_size=self.batch_size)
         require(0, shuffled_windows=self.shuffled_windows, videos=self.videos)
         require(1, video_steps=self.video_steps)
+        for step in self.key_steps:
+            require(1, key_steps=step)
         require_seed(self.seed)
         require_device(self.device)
         require(0, reward_steps=self.most_reward_steps)

@@ -206,7 +206,7 @@ def horizon_tables(body: Mapping[str, Any], *, bands: bool | None = None) -> lis
     wide = len(body["curves"]) <= MOST_WITH_BANDS if bands is None else bands
     steps = shown_steps(body["horizon"])
     by_step = [_by_step(body, metric, steps, wide) for metric in dict.fromkeys((leading_metric(body), *AT_STEPS))]
-    return [*by_step, _at_the_end(body, wide), *_claims(body, wide), *_outcomes(body)]
+    return [*by_step, _at_the_end(body, wide), *_claims(body, wide), *_keys(body, wide), *_outcomes(body)]
 
 
 def leading_metric(body: Mapping[str, Any]) -> str:
@@ -261,16 +261,36 @@ def _claimed(values: Mapping[str, Any] | None, index: int, bands: bool) -> str:
     return "–" if values is None or not values["count"][index] else banded(values, index, bands)
 
 
+def _keys(body: Mapping[str, Any], bands: bool) -> list[TextTable]:
+    """Return the table of how often keys work, where that was tested; early files have none."""
+    if not (keys := body.get("keys")):
+        return []
+    names = list(keys["works"])
+    rows = tuple(
+        (str(step), *(banded(keys["works"][name], index, bands) for name in names))
+        for index, step in enumerate(keys["steps"])
+    )
+    title = f"Keys work (share): opposite actions, each held for {keys['held']} steps, lead where they do in the game"
+    return [TextTable(title, ("after step", *names), rows)]
+
+
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
     """Return the table of rewards and terminations one step ahead, of runs that predict them."""
     rows = [
-        (name, what, number(scores["balanced_accuracy"]), recall, number(scores["calibration_error"]))
+        (name, what, number(scores["balanced_accuracy"]), recall, _areas(scores), number(scores["calibration_error"]))
         for name, outcome in body["outcomes"].items()
         for what, scores in ((what, outcome[what]) for what in OUTCOMES if what in outcome)
         for recall in [", ".join(f"{kind} {number(share)}" for kind, share in scores["recall"].items())]
     ]
-    heads = ("run", "what", "balanced accuracy", "recall", "calibration error")
+    heads = ("run", "what", "balanced accuracy", "recall", "area under the curve", "calibration error")
     return [TextTable("Rewards and terminations one step ahead, from real frames", heads, tuple(rows))] if rows else []
+
+
+def _areas(scores: Mapping[str, Any]) -> str:
+    """Return the areas under the ROC curves of rewards, or of terminations; early files have none."""
+    areas = scores.get("area_under_curve", {})
+    shown = [f"{kind} {number(areas[kind])}" for kind in ("negative", "positive", "terminates") if kind in areas]
+    return ", ".join(shown) or "–"
 
 
 def counterfactual_table(body: Mapping[str, Any]) -> TextTable:

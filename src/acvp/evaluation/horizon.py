@@ -32,6 +32,9 @@ from acvp.models.pixels import as_pixels
 from acvp.runs import ResultCache, numbers
 from acvp.seeding import generator
 
+SAME_PIXEL = 0.5
+"""Pixels by which an object may be off and still count as exact: distances are of whole pixels of the view."""
+
 Rows = NDArray[np.int64]
 """(B,): for each window of a batch, the row of its episode in the accumulators of the batch."""
 Accumulators = dict[str, dict[str, Accumulator]]
@@ -178,7 +181,7 @@ class _BatchMeasurer:
         if self.metrics.finder is not None and "object_distance" in values:
             distance = values["object_distance"]
             values["object_kept"] = alive.still_kept(distance, self.metrics.finder.near)
-            values["object_found"] = np.where(np.isnan(distance), np.nan, distance <= self.metrics.finder.near)
+            values |= found_and_exact(distance, self.metrics.finder.near)
             values["object_distance"] = np.minimum(distance, self.metrics.finder.search)
         return values
 
@@ -209,6 +212,15 @@ class _BatchMeasurer:
     def _positions(self, starts: Sequence[WindowStart], t: int) -> NDArray[np.float64] | None:
         positions = self.windows.positions
         return None if positions is None else np.stack([positions[e][frame + t] for e, frame in starts])
+
+
+def found_and_exact(distance: NDArray[np.float64], near: float) -> Values:
+    """Return whether objects at distances (B,) in pixels are found, and whether exactly; NaN: they are not drawn."""
+    unknown = np.isnan(distance)
+    return {
+        "object_found": np.where(unknown, np.nan, distance <= near),
+        "object_exact": np.where(unknown, np.nan, distance < SAME_PIXEL),
+    }
 
 
 class _SoFar:

@@ -10,25 +10,30 @@ Shapes: B windows, L held steps, h height, w width and C channels of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.bootstrap import Accumulator
+from acvp.bootstrap import Accumulator, Bootstrap, Curve
+from acvp.console import Progress
 from acvp.data.frames import View
 from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import WindowReader, WindowStart
+from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.envs import Game
 from acvp.envs.game import Pair, opposite_pairs, parse
 from acvp.errors import UserError
+from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.windows import batches, open_game
-from acvp.loaded import LoadedModel
+from acvp.loaded import LoadedModel, baselines, identity
 from acvp.models import State, imagine
 from acvp.models.pixels import as_pixels
+from acvp.runs import ResultCache, numbers
 
 HELD = 8
 """Steps for which an action is held."""
@@ -86,6 +91,36 @@ def measure_keys(
             done += len(windows)
             progress(done, len(test.windows))
     return working
+
+
+def measured_keys(
+    models: Sequence[LoadedModel], store: EpisodeStore, config: EvaluateConfig, results: ResultCache, progress: Progress
+) -> dict[str, Any]:
+    """Return how often keys work after each of --key-steps, with bands over episodes; finished batches are cached."""
+    everyone = [*models, *baselines(models[0])]
+    context, steps = max(model.predictor.context for model in everyone), config.key_steps
+    window = Window(context, max(steps))
+    starts = choose_starts(store, window, config.windows, seed=config.seed, option="key-steps")
+    test = KeyTest(store=store, windows=starts, context=context, steps=steps)
+    works = {model.name: Accumulator(len(store), len(steps)) for model in everyone}
+    for number, batch in enumerate(batches(starts, test.batch_size)):
+        progress(number * test.batch_size, len(starts))
+        settings = identity(everyone, store) | {"what": "keys", "steps": list(steps), "held": test.held}
+        settings |= {"windows": [list(start) for start in batch]}
+        for name, plain in results.part(settings, partial(_measured, everyone, replace(test, windows=batch))).items():
+            works[name].merge(np.arange(len(store)), Accumulator.from_plain(plain, len(store), len(steps)))
+    bootstrap = Bootstrap(len(store), seed=config.seed)
+    curves = {name: bootstrap.curve(accumulator) for name, accumulator in works.items()}
+    judged = works[models[0].name].counts.sum(0).astype(int).tolist()
+    shares = {
+        name: {part: numbers(np.asarray(getattr(curve, part))) for part in Curve._fields}
+        for name, curve in curves.items()
+    }
+    return {"steps": list(steps), "held": test.held, "windows_judged": judged, "works": shares}
+
+
+def _measured(models: Sequence[LoadedModel], test: KeyTest) -> dict[str, Any]:
+    return {name: accumulator.to_plain() for name, accumulator in measure_keys(models, test).items()}
 
 
 def true_futures(

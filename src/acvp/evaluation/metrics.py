@@ -141,6 +141,15 @@ METRICS = {
             floor=0.0,
         ),
         Metric(
+            name="object_exact",
+            title="Object exact",
+            unit="share",
+            formula="share of windows whose controlled object is at its true place to the pixel at step t; of those in "
+            "which it is drawn",
+            better="higher",
+            floor=0.0,
+        ),
+        Metric(
             name="gain",
             title="Gain over copy-last",
             unit="1 = no error, 0 = no better",

@@ -119,11 +119,24 @@ def score(probabilities: Floats, truth: NDArray[np.int64], weights: Floats, name
             )
     return {
         "balanced_accuracy": sum(recall.values()) / len(recall),
+        "area_under_curve": {
+            name: area_under_curve(probabilities[:, k], truth == k, weights)
+            for k, name in enumerate(names)
+            if 0 < (truth == k).sum() < len(truth)
+        },
         "recall": recall,
         "count": {name: round(float(weights[truth == k].sum())) for k, name in enumerate(names)},
         "calibration": bins,
         "calibration_error": sum(bin["share"] * abs(bin["probability"] - bin["right"]) for bin in bins),
     }
+
+
+def area_under_curve(scores: Floats, positive: NDArray[np.bool_], weights: Floats) -> float:
+    """Return the area under the ROC curve: how probably a positive step has a higher score than a negative one."""
+    levels, level = np.unique(scores, return_inverse=True)
+    above, below = (np.bincount(level[part], weights[part], len(levels)) for part in (positive, ~positive))
+    lower = np.concatenate(([0.0], below.cumsum()[:-1]))
+    return float((above * (lower + below / 2)).sum() / (above.sum() * below.sum()))
 
 
 def _truth(store: EpisodeStore, start: WindowStart, context: int) -> tuple[int, bool]:

@@ -27,6 +27,7 @@ from acvp.evaluation.claims import summarize_claims
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.figures import curve_figure
 from acvp.evaluation.horizon import Accumulators, EvaluationWindows, look_ahead, paired_differences
+from acvp.evaluation.keys import measured_keys
 from acvp.evaluation.media import MediaWriter
 from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, frame_scale, registered
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
@@ -267,7 +268,9 @@ def evaluate_runs(config: EvaluateConfig, stage: Stage, load: Load = load_predic
     with unfinished_results(out / PARTS_NAME) as results:
         evaluation = evaluate(models, part, config, stage("looking ahead"), results)
         outcomes = _outcomes(models, part, config, results, stage)
-        body = evaluation.to_dict() | {"outcomes": outcomes, "clips": media.write(out, stage("making videos"))}
+        keys = measured_keys(models, part.store, config, results, stage("testing keys")) if config.key_steps else {}
+        clips = media.write(out, stage("making videos"))
+        body = evaluation.to_dict() | {"outcomes": outcomes, "keys": keys, "clips": clips}
         write_plots(body, out / PLOTS_NAME, stage("drawing"))
         earlier = results.earlier_seconds
         write_results(out / EVALUATION_NAME, body, seed=config.seed, started=started, earlier_seconds=earlier)
