@@ -191,7 +191,7 @@ def test_true_moves_are_those_of_the_config_or_vanishing() -> None:
     past = np.stack([squares((20, 10))] * 4)
     state = predictor.observe(normalized(predictor, np.stack([past, past, past])))
     target = torch.from_numpy(np.stack([squares((22, 10)), floor(), squares((20, 11))])).long()
-    moves = predictor._true_moves(state, predictor.find(state.recent[:, 0]), target)
+    moves = predictor._true_moves(state.memory, predictor.find(state.recent[:, 0]), target)
     assert moves.tolist() == [MOVES.index((2, 0)), len(MOVES), len(MOVES)]
 
 
@@ -226,9 +226,9 @@ def test_quiet_objects_do_not_influence_rewards() -> None:
     past = np.stack([squares((20, 17))] * 4)
     state = predictor.observe(normalized(predictor, past[None]))
     objects = predictor.find(state.recent[:, 0])
-    assert predictor._lively(state, objects).tolist() == [False]
+    assert predictor._lively(state.memory, objects).tolist() == [False]
     moved = predictor.observe(normalized(predictor, np.stack([*past[:3], squares((20, 20))])[None]))
-    assert predictor._lively(moved, predictor.find(moved.recent[:, 0])).tolist() == [True]
+    assert predictor._lively(moved.memory, predictor.find(moved.recent[:, 0])).tolist() == [True]
 
 
 def test_rare_colors_make_objects_too() -> None:

@@ -97,7 +97,7 @@ def test_background_and_moving_colors_follow_from_counts() -> None:
     counts[FLOOR, 0, 0], counts[RED, 0, 0] = 40, 60  # its home
     counts[GREEN, 9, 19], counts[FLOOR, 9, 19] = 9, 91
     counts[STRIPE, 9, 0], counts[FLOOR, 9, 0] = 10, 90
-    result = module._background(counts, 100)
+    result = module._background(counts, np.full(4, 100))
     assert result.moving == (RED,)
     assert result.usual[0, 0] == RED
     assert result.usual[5, 5] == FLOOR
@@ -107,6 +107,26 @@ def test_background_and_moving_colors_follow_from_counts() -> None:
     assert table[FLOOR, 0, 0] == BACKGROUND
     assert table[GREEN, 9, 19] == RARE
     assert table[STRIPE, 9, 0] == BACKGROUND
+
+
+def test_scenery_of_a_screen_that_is_seldom_seen_is_background() -> None:
+    counts = np.zeros((2, 10, 20), np.int64)
+    counts[0], counts[1, 5:] = 100, 2
+    counts[0, 5:] = 98
+    assert module._background(counts, np.array([100, 2])).kinds_table()[1, 7, 7] == BACKGROUND
+    assert module._background(counts, np.array([100, 80])).kinds_table()[1, 7, 7] == MOVING, "seldom where it is"
+
+
+@pytest.mark.parametrize(("each", "kind"), [(6, BACKGROUND), (4, RARE)])
+def test_a_pixel_with_a_cycling_palette_shows_no_objects(each: int, kind: int) -> None:
+    counts = np.zeros((12, 4, 4), np.int64)
+    counts[0] = 100
+    counts[0, 1, 1] = 100 - 9 * each  # at 6 %, nine colors have more than half of the frames
+    counts[1:10, 1, 1] = each
+    table = module._background(counts, np.full(12, 100)).kinds_table()
+    assert table[5, 1, 1] == kind
+    assert table[5, 0, 0] == RARE, "elsewhere the color is as before"
+    assert table[11, 1, 1] == RARE, "a color that was never there is not background"
 
 
 def test_statistics_of_a_dataset_are_those_of_its_frames(tmp_path: Path) -> None:

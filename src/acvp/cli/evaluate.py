@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from acvp.cli.main import Verb, predictor_stages
-from acvp.console import out, print_results, print_skipped
+from acvp.console import optional, out, print_results, print_skipped
 from acvp.errors import UserError, require, require_probability
 from acvp.evaluation.config import EvaluateConfig
 from acvp.exits import EXIT_OK
-from acvp.options import optional
 
 EPISODES_NAME = "episodes"
 

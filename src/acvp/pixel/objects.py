@@ -1,9 +1,10 @@
 """Objects: connected regions of a frame that are not background, found by color statistics of a dataset alone.
 
-A color is background at a pixel where the dataset often shows it. Colors that appear at many more pixels than they
-cover at a time are moving colors: their pixels belong to objects except where they nearly always are. Pixels of other
-colors belong to objects where they are rare. Regions of moving and of rare colors are separate objects, so that a
-sprite does not merge with the scenery it passes.
+A color is background at a pixel where it often is, in frames that have the color at all. Colors that appear at many
+more pixels than they cover at a time are moving colors: their pixels belong to objects except where they nearly always
+are. Pixels of other colors belong to objects where they are rare. A pixel that has no background color most of the time
+has a cycling palette: all its colors are background. Regions of moving and of rare colors are separate objects, so that
+a sprite does not merge with the scenery it passes.
 
 Shapes: T frames, H height, W width, N colors, n objects.
 """
@@ -35,7 +36,9 @@ SPREAD = 4.0
 SMALLEST_SPREAD = 60
 """Pixels at which a moving color appears, at least."""
 USUAL, COMMON = 0.5, 0.1
-"""Shares of the frames above which a moving color, or any other, is background at a pixel."""
+"""Shares of the frames that have a color above which a moving color, or any other, is background at a pixel."""
+CYCLING = 0.5
+"""Share of the frames above which a pixel without background is no object's: its palette cycles."""
 LARGEST = 32
 """Pixels of an object's longer side, at most; larger regions are left to the grid."""
 MOST = 64
@@ -78,21 +81,27 @@ def find_background(
     windows = Windows(store, Window(1, 0))
     spread = np.linspace(0, len(windows) - 1, min(SAMPLED_FRAMES, len(windows))).astype(np.int64)
     height, width = store.info.frame_shape[:2]
-    counts = np.zeros(colors * height * width, np.int64)
+    counts, present = np.zeros(colors * height * width, np.int64), np.zeros(colors, np.int64)
     for first in range(0, len(spread), BLOCK):
         frames = numbers[windows.batch(spread[first : first + BLOCK]).frames[:, 0]].reshape(-1, height * width)
         at = frames * (height * width) + np.arange(height * width)
         counts += np.bincount(at.ravel(), minlength=len(counts))
+        present += np.stack([np.bincount(frame, minlength=colors) > 0 for frame in frames]).sum(0)
         progress(first + len(frames), len(spread))
-    return _background(counts.reshape(colors, height, width), len(spread))
+    return _background(counts.reshape(colors, height, width), present)
 
 
-def _background(counts: NDArray[np.int64], frames: int) -> Background:
-    """Return the background of pixels' color counts (N, H, W) over some frames."""
-    share = counts / frames
+def _background(counts: NDArray[np.int64], present: NDArray[np.int64]) -> Background:
+    """Return the background of pixels' color counts (N, H, W); ``present`` (N,) counts the frames that have a color.
+
+    Shares are of the frames that have the color: the scenery of a screen that is seldom reached is no object.
+    """
+    share = counts / np.maximum(present, 1)[:, None, None]
     appears, covers = (counts > 0).sum((1, 2)), share.sum((1, 2))
     moving = (appears >= SMALLEST_SPREAD) & (appears > SPREAD * covers)
     common = np.where(moving[:, None, None], share >= USUAL, share >= COMMON)
+    cycling = (counts * ~common).sum(0) >= CYCLING * counts.sum(0)  # (H, W)
+    common |= cycling & (counts > 0)
     usual = counts.argmax(0).astype(np.uint8)
     return Background(common, usual, tuple(int(color) for color in np.flatnonzero(moving)))
 
