@@ -21,7 +21,7 @@ from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.object_network import COPIES, DRAWN, OLD, drawn_colors, drawn_loss
-from acvp.pixel.object_windows import cut, owned
+from acvp.pixel.object_windows import are_lively, cut, owned
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
@@ -226,9 +226,9 @@ def test_quiet_objects_do_not_influence_rewards() -> None:
     past = np.stack([squares((20, 17))] * 4)
     state = predictor.observe(normalized(predictor, past[None]))
     objects = predictor.find(state.recent[:, 0])
-    assert predictor._lively(state.memory, objects).tolist() == [False]
+    assert are_lively(state.memory, objects).tolist() == [False]
     moved = predictor.observe(normalized(predictor, np.stack([*past[:3], squares((20, 20))])[None]))
-    assert predictor._lively(moved.memory, predictor.find(moved.recent[:, 0])).tolist() == [True]
+    assert are_lively(moved.memory, predictor.find(moved.recent[:, 0])).tolist() == [True]
 
 
 def test_rare_colors_make_objects_too() -> None:

@@ -19,8 +19,8 @@ EPISODES_NAME = "episodes"
 class EvaluateOptions(EvaluateConfig):
     """Evaluate predictors step by step against recorded frames: error curves, videos and film strips."""
 
-    data: Annotated[Path | None, optional("PATH", "with --driver, episodes/ beside the results")] = None  # type: ignore[assignment]
-    """Dataset to evaluate on. If it is the training dataset, only the held-out episodes are used."""
+    data: Annotated[tuple[Path, ...], optional("DATASET …", "with --driver, episodes/ beside the results")] = ()
+    """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
     driver: Annotated[str | None, optional("POLICY", "none")] = None
     """Record --data first, played by this policy: agent:NAME, sticky-random, held or another one of acvp collect. How a
     predictor does depends on who plays."""
@@ -33,8 +33,10 @@ class EvaluateOptions(EvaluateConfig):
         super().__post_init__()
         require_probability(driver_epsilon=self.driver_epsilon)
         require(1, driver_frames=self.driver_frames)
-        if self.data is None and self.driver is None:
+        if not self.data and self.driver is None:
             raise UserError("name a dataset to evaluate on with --data, or a policy that plays one with --driver")
+        if len(self.data) > 1 and self.driver is not None:
+            raise UserError(f"--driver records one dataset; --data names {len(self.data)}")
 
 
 def run(options: EvaluateOptions) -> int:
@@ -44,9 +46,9 @@ def run(options: EvaluateOptions) -> int:
     from acvp.runs import default_out
 
     results = options.out or default_out(options.predictors)
-    data = options.data or results / EPISODES_NAME
+    data = options.data or (results / EPISODES_NAME,)
     if options.driver is not None:
-        _record(options, data)
+        _record(options, data[0])
     given = {field.name: getattr(options, field.name) for field in fields(EvaluateConfig)}
     config = EvaluateConfig(**given | {"data": data})
     with predictor_stages() as stage:

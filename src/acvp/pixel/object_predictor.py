@@ -31,22 +31,22 @@ from acvp.models.heads import Outcome, RewardTerminationHeads
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import (
-    DRAWN,
-    LOOKS,
-    OLD,
-    SEEN,
-    ObjectNetwork,
-    Seen,
-    Trail,
-    drawn_colors,
-    drawn_loss,
-    find_trail,
-    summarize,
+from acvp.pixel.object_network import DRAWN, OLD, ObjectNetwork, drawn_colors, drawn_loss
+from acvp.pixel.object_windows import (
+    Look,
+    Memory,
+    Objects,
+    are_lively,
+    copy_sources,
+    cut,
+    owned,
+    past_actions,
+    remember,
+    see,
+    will_change,
+    within,
 )
-from acvp.pixel.object_windows import Memory, Objects, cut, inside, owned, remember
 from acvp.pixel.objects import (
-    MOVING,
     Background,
     FrameObjects,
     displacements,
@@ -59,8 +59,6 @@ from acvp.pixel.predictor import PixelPredictor, PixelState
 
 MOST_MOVES = 160
 """Moves that are distinguished."""
-LIVELY = 6
-"""An object is lively if a pixel of it changed in fewer than so many steps."""
 QUIET_ONE_IN = 8
 """The loss takes one in so many objects that neither change nor are lively, with that weight."""
 DRAWN_ONE_IN = 2
@@ -88,27 +86,6 @@ class ObjectState(PixelState):
     def memory(self) -> Memory:
         """What objects are seen by."""
         return Memory(self.recent, self.under, self.age, self.past)
-
-
-class Look(NamedTuple):
-    """Objects, and what the network makes of them before the action."""
-
-    objects: Objects
-    trail: Trail
-    features: Tensor
-    """(n, F)"""
-
-    def some(self, chosen: Tensor) -> Look:
-        """Return the look of some of the objects."""
-        trail = Trail(self.trail.offset[chosen], self.trail.present[chosen])
-        return Look(Objects(self.objects.row[chosen], self.objects.box[chosen]), trail, self.features[chosen])
-
-    def repeated(self, count: int) -> Look:
-        """Return the look in ``count`` copies of each frame, one after the other."""
-        number = torch.arange(len(self.objects.row), device=self.objects.row.device).repeat_interleave(count)
-        look = self.some(number)
-        copy = torch.arange(len(number), device=number.device) % count
-        return look._replace(objects=look.objects._replace(row=look.objects.row * count + copy))
 
 
 class StepLoss(NamedTuple):
@@ -232,8 +209,8 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             under, age = remember(under, age, before, classes[:, time], kinds[:, time])
             kept.append((under, age))
         unders, ages = (torch.stack(planes, 1).flatten(0, 1) for planes in zip(*kept[-count:], strict=True))
-        ends = range(times - count + 1, times + 1)
-        recent = torch.stack([classes[:, end - SEEN_FRAMES : end].flip(1) for end in ends], 1).flatten(0, 1)
+        stops = range(times - count + 1, times + 1)
+        recent = torch.stack([classes[:, stop - SEEN_FRAMES : stop].flip(1) for stop in stops], 1).flatten(0, 1)
         return Memory(recent.short(), unders.short(), ages, past.flatten(0, 1))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, ObjectState]:
@@ -264,7 +241,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         vectors = action_vectors(actions, self.actions, tuple(actions.shape[:2]))
         classes = self._all_classes(frames[:, :-1])
         grid = self._every_state(frames, classes[:, -predict - 1 :].long())
-        state = _state(grid, self._memory(classes, _past_actions(vectors, predict)))
+        state = _state(grid, self._memory(classes, past_actions(vectors, predict)))
         frame, after = self.predict(state, vectors[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
 
@@ -275,7 +252,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     def _look(self, memory: Memory, objects: Objects | None = None) -> Look:
         """Return the objects of the newest frames, or the given ones, and what the network makes of them."""
         objects = self.find(memory.recent[:, 0]) if objects is None else objects
-        seen, trail = self._seen(memory, objects)
+        seen, trail = see(memory, objects, self._kinds(memory.recent[:, 0]), self.object_config)
         return Look(objects, trail, self.object_network.look(seen))
 
     def find(self, classes: Tensor) -> Objects:
@@ -285,21 +262,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         row = np.repeat(np.arange(len(boxes)), [len(box) for box in boxes])
         device = classes.device
         return Objects(torch.from_numpy(row).to(device), torch.from_numpy(np.concatenate(boxes)).to(device))
-
-    def _seen(self, memory: Memory, objects: Objects) -> tuple[Seen, Trail]:
-        """Return what is seen of objects, and their trails."""
-        none, center = len(self.object_config.palette), objects.center
-        planes = torch.cat((memory.recent, memory.under[:, None]), 1)
-        colors = cut(planes, objects.row, center, SEEN, none).long()
-        kinds = cut(self._kinds(memory.recent[:, 0])[:, None], objects.row, center, SEEN, 0)[:, 0]
-        age = cut(memory.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
-        own = inside(objects) & (kinds == objects.box[:, 4, None, None])
-        since = torch.where(own, age, OLD).amin((1, 2))
-        recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
-        size = objects.box[:, 2:4] - objects.box[:, :2] + 1
-        trail = find_trail(colors[:, :SEEN_FRAMES], own, none)
-        summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, self.object_config.frame[:2])
-        return Seen(colors, recency, summary, memory.past[objects.row].flatten(1)), trail
 
     def _draw_all(
         self,
@@ -324,33 +286,17 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             logits = logits / self.temperature - noise.repeat_interleave(alike, 0)
         move = logits.argmax(1)
         center = self._moved(objects, move)
-        copies = self._copies(memory, look, center)
+        copies = copy_sources(memory, look, center, self.object_config)
         drawn = drawn_colors(self.object_network.draw(acted, move, copies), copies)
         at, mine = owned(objects.row, center, classes.shape)
         painted = classes.flatten().clone()
         painted[at[mine]] = drawn[mine].to(painted.dtype)
-        lively = self._lively(memory, objects)
+        lively = are_lively(memory, objects)
         return painted.view_as(classes), self._with_objects(outcome, acted, objects.row, lively)
 
     def _moved(self, objects: Objects, move: Tensor) -> Tensor:
         """Return the centers of objects after moves, inside the frame."""
-        return (objects.center + self.shifts[move]).clamp(min=0).minimum(self._corner)
-
-    @property
-    def _corner(self) -> Tensor:
-        return torch.tensor(self.object_config.frame[:2], device=self.shifts.device) - 1
-
-    def _copies(self, memory: Memory, look: Look, center: Tensor) -> Tensor:
-        """Return the colors that the pixels of drawn windows can copy, (n, 5, D, D)."""
-        none, row = len(self.object_config.palette), look.objects.row
-        here = cut(torch.stack((memory.recent[:, 0], memory.under), 1), row, center, DRAWN, none)
-        looks = [here]
-        for frame in LOOKS:
-            source = look.objects.center
-            if frame:
-                source = (source + look.trail.offset[:, frame]).clamp(min=0).minimum(self._corner)
-            looks.append(cut(memory.recent[:, frame, None], row, source, DRAWN, none))
-        return torch.cat(looks, 1).long()
+        return within(objects.center + self.shifts[move], self.object_config.frame)
 
     def _with_objects(self, outcome: Outcome | None, acted: Tensor, row: Tensor, lively: Tensor) -> Outcome | None:
         """Return the outcome with the logits of lively objects of its rows, wherever they are."""
@@ -360,11 +306,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         most = events.new_zeros(len(outcome.reward), EVENTS)
         at = row[:, None].expand_as(events)
         return outcome.plus(self.object_heads(most.scatter_reduce(0, at, events, "amax")))
-
-    def _lively(self, memory: Memory, objects: Objects) -> Tensor:
-        """Return which objects changed lately, (n,)."""
-        age = cut(memory.age[:, None], objects.row, objects.center, SEEN, OLD)[:, 0]
-        return torch.where(inside(objects), age, OLD).amin((1, 2)) < LIVELY
 
     def _after(
         self, state: ObjectState, vectors: Tensor, frame: Tensor, classes: Tensor, outcome: Outcome | None
@@ -393,7 +334,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         newest = action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2]))[:, -predict:]
         taught = max(1, len(classes) // GRID_ONE_IN)  # windows of which the grid learns
         if batch.teacher_forcing:
-            memory = self._memory(classes[:, :-1], _past_actions(vectors, predict))
+            memory = self._memory(classes[:, :-1], past_actions(vectors, predict))
             step = self._object_loss(memory, newest.flatten(0, 1), classes[:, -predict:].flatten(0, 1), rng)
             grid = self._every_state(self._frame(classes[:taught].long()), classes[:taught, -predict - 2 : -1].long())
             parts = [self._grid_loss(grid, newest[:taught].flatten(0, 1), step, taught * predict)]
@@ -435,8 +376,8 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         center = self._moved(objects, move)
         at, mine = owned(objects.row, center, target.shape)
         left = left.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
-        lively = self._lively(memory, objects)
-        busy = lively | self._changes(memory, objects, target)
+        lively = are_lively(memory, objects)
+        busy = lively | will_change(memory, objects, target)
         counted = busy | torch.from_numpy(rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
         counted[int(rng.integers(len(counted)))] = True  # at least one
         weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))[counted] / len(target)
@@ -445,7 +386,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         of_move = functional.cross_entropy(self.object_network.head(acted), move[counted], reduction="none")
         drawn = torch.from_numpy(rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(busy)
         center, mine, move = center[counted][drawn], mine[counted][drawn], move[counted][drawn]
-        copies = self._copies(memory, look.some(drawn), center)
+        copies = copy_sources(memory, look.some(drawn), center, self.object_config)
         true = cut(target[:, None], look.objects.row[drawn], center, DRAWN, 0)[:, 0]
         pixels = drawn_loss(self.object_network.draw(acted[drawn], move, copies), copies, true) * mine
         of_drawing = (pixels.sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(center))
@@ -473,21 +414,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             taken = displacements(now_objects, following)
             moves += [vanished if move is None else numbers.get(move, vanished) for move in taken]
         return torch.tensor(moves, device=target.device)
-
-    def _changes(self, memory: Memory, objects: Objects, target: Tensor) -> Tensor:
-        """Return in which objects' windows, close around them, a pixel changes, (n,)."""
-        changed = (memory.recent[:, 0] != target).to(torch.uint8)
-        return (
-            (cut(changed[:, None], objects.row, objects.center, SEEN, 0)[:, 0].bool() & inside(objects, 2))
-            .any(2)
-            .any(1)
-        )
-
-
-def _past_actions(vectors: Tensor, count: int) -> Tensor:
-    """Return the actions before each of the last ``count`` of T action vectors (B, T, A), (B, count, 3, A)."""
-    last = vectors.shape[1]
-    return torch.stack([vectors[:, end - PAST_ACTIONS : end] for end in range(last - count, last)], 1)
 
 
 def _state(grid: PixelState, memory: Memory) -> ObjectState:

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.pixel.object_network import DRAWN, OLD, SEEN
+from acvp.models.checks import FrameShape
+from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
+from acvp.pixel.object_network import DRAWN, LOOKS, OLD, SEEN, Seen, Trail, find_trail, summarize
+from acvp.pixel.objects import MOVING
+
+LIVELY = 6
+"""An object is lively if a pixel of it changed in fewer than so many steps."""
 
 
 class Memory(NamedTuple):
@@ -86,3 +92,74 @@ def inside(objects: Objects, margin: int = 0) -> Tensor:
     rows = (down >= top[:, None] - margin) & (down <= bottom[:, None] + margin)
     columns = (across >= left[:, None] - margin) & (across <= right[:, None] + margin)
     return rows[:, :, None] & columns[:, None]
+
+
+class Look(NamedTuple):
+    """Objects, and what the network makes of them before the action."""
+
+    objects: Objects
+    trail: Trail
+    features: Tensor
+    """(n, F)"""
+
+    def some(self, chosen: Tensor) -> Look:
+        """Return the look of some of the objects."""
+        trail = Trail(self.trail.offset[chosen], self.trail.present[chosen])
+        return Look(Objects(self.objects.row[chosen], self.objects.box[chosen]), trail, self.features[chosen])
+
+    def repeated(self, count: int) -> Look:
+        """Return the look in ``count`` copies of each frame, one after the other."""
+        number = torch.arange(len(self.objects.row), device=self.objects.row.device).repeat_interleave(count)
+        look = self.some(number)
+        copy = torch.arange(len(number), device=number.device) % count
+        return look._replace(objects=look.objects._replace(row=look.objects.row * count + copy))
+
+
+def see(memory: Memory, objects: Objects, kinds: Tensor, config: ObjectConfig) -> tuple[Seen, Trail]:
+    """Return what is seen of objects among newest frames of kinds of pixels (R, H, W), and their trails."""
+    none, center = len(config.palette), objects.center
+    planes = torch.cat((memory.recent, memory.under[:, None]), 1)
+    colors = cut(planes, objects.row, center, SEEN, none).long()
+    kinds = cut(kinds[:, None], objects.row, center, SEEN, 0)[:, 0]
+    age = cut(memory.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
+    own = inside(objects) & (kinds == objects.box[:, 4, None, None])
+    since = torch.where(own, age, OLD).amin((1, 2))
+    recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
+    size = objects.box[:, 2:4] - objects.box[:, :2] + 1
+    trail = find_trail(colors[:, :SEEN_FRAMES], own, none)
+    summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config.frame[:2])
+    return Seen(colors, recency, summary, memory.past[objects.row].flatten(1)), trail
+
+
+def copy_sources(memory: Memory, look: Look, center: Tensor, config: ObjectConfig) -> Tensor:
+    """Return the colors that the pixels of drawn windows around new centers can copy, (n, 5, D, D)."""
+    none, row, objects = len(config.palette), look.objects.row, look.objects
+    sources = [cut(torch.stack((memory.recent[:, 0], memory.under), 1), row, center, DRAWN, none)]
+    for frame in LOOKS:
+        moved = within(objects.center + look.trail.offset[:, frame], config.frame) if frame else objects.center
+        sources.append(cut(memory.recent[:, frame, None], row, moved, DRAWN, none))
+    return torch.cat(sources, 1).long()
+
+
+def within(center: Tensor, frame: FrameShape) -> Tensor:
+    """Return centers (n, 2) moved to the nearest pixel of the frame."""
+    return center.clamp(min=0).minimum(torch.tensor(frame[:2], device=center.device) - 1)
+
+
+def are_lively(memory: Memory, objects: Objects) -> Tensor:
+    """Return which objects changed lately, (n,)."""
+    age = cut(memory.age[:, None], objects.row, objects.center, SEEN, OLD)[:, 0]
+    return torch.where(inside(objects), age, OLD).amin((1, 2)) < LIVELY
+
+
+def will_change(memory: Memory, objects: Objects, target: Tensor) -> Tensor:
+    """Return in which objects, or close around them, a pixel changes until the next frames (R, H, W), (n,)."""
+    changed = (memory.recent[:, 0] != target).to(torch.uint8)
+    windows = cut(changed[:, None], objects.row, objects.center, SEEN, 0)[:, 0].bool()
+    return (windows & inside(objects, 2)).flatten(1).any(1)
+
+
+def past_actions(vectors: Tensor, count: int) -> Tensor:
+    """Return the actions before each of the last ``count`` of T action vectors (B, T, A), (B, count, 3, A)."""
+    last = vectors.shape[1]
+    return torch.stack([vectors[:, end - PAST_ACTIONS : end] for end in range(last - count, last)], 1)
