@@ -40,9 +40,9 @@ class EvaluateConfig:
     """Number of evaluation windows, spread over the test episodes."""
     shuffled_windows: int = 100
     """Windows also predicted with the actions of another window, to measure action sensitivity. 0: none."""
-    key_steps: Annotated[tuple[int, ...], arg(metavar="INT …")] = ()
+    key_steps: Annotated[tuple[int, ...], optional("INT …", "none")] = ()
     """Prediction steps after which keys are tested, such as 1 10 30 100: do two opposite actions, each held for 8
-    steps, lead where they lead in the game? The default is no test."""
+    steps, lead where they lead in the game?"""
     reward_steps: Annotated[int | None, optional("INT", "4 times --windows")] = None
     """Agent steps on which reward and termination heads are evaluated, from real frames. 0: none."""
     batch_size: int = 32
