@@ -33,10 +33,6 @@ class EvaluateOptions(EvaluateConfig):
         super().__post_init__()
         require_probability(driver_epsilon=self.driver_epsilon)
         require(1, driver_frames=self.driver_frames)
-        if not self.data and self.driver is None:
-            raise UserError("name a dataset to evaluate on with --data, or a policy that plays one with --driver")
-        if len(self.data) > 1 and self.driver is not None:
-            raise UserError(f"--driver records one dataset; --data names {len(self.data)}")
 
 
 def run(options: EvaluateOptions) -> int:
@@ -45,6 +41,10 @@ def run(options: EvaluateOptions) -> int:
     from acvp.evaluation.run import evaluate_runs
     from acvp.runs import default_out
 
+    if not options.data and options.driver is None:
+        raise UserError("name a dataset to evaluate on with --data, or a policy that plays one with --driver")
+    if len(options.data) > 1 and options.driver is not None:
+        raise UserError(f"--driver records one dataset; --data names {len(options.data)}")
     results = options.out or default_out(options.predictors)
     data = options.data or (results / EPISODES_NAME,)
     if options.driver is not None:
