@@ -372,7 +372,11 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
     "how-to/exploration.md": lambda names: names["actions"].shape == (2,),
     "how-to/export.md": lambda names: names["same"].about == names["predictor"].about,
     "how-to/agents.md": lambda names: names["envs"].num_envs == 2,
-    "extending.md": lambda names: names["future"].shape == (5, 24, 24, 3),
+    "extending.md": lambda names: (
+        names["future"].shape == (5, 24, 24, 3)
+        and 0 < names["imagined"].steps <= 8
+        and names["imagined"].frame.shape == names["real"].shape
+    ),
     "play.md": lambda names: names["outputs"]["frame"].shape == (1, 24, 24, 3),
 }
 """What must have come of the Python of a page."""
