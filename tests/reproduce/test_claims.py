@@ -230,6 +230,144 @@ def test_the_march_must_be_known_to_the_recurrent_network_alone(tmp_path: Path) 
         assert row(tmp_path, 15).conclusion == "refuted at this compute", values
 
 
+def flat(mean: float, steps: int = 500, spread: float = 0.01) -> dict[str, list[float]]:
+    """Return a curve of many equal steps."""
+    return {"mean": [mean] * steps, "low": [mean - spread] * steps, "high": [mean + spread] * steps}
+
+
+def kept(feedforward: float, recurrent: float) -> dict[str, Any]:
+    """Return an evaluation over 500 steps: share of windows that keep the object, and steps until it is lost."""
+    shares = {"feedforward": feedforward, "recurrent": recurrent}
+    return {
+        "game": GAMES[0],
+        "horizon": 500,
+        "curves": {name: {"error": flat(1.0), "object_kept": flat(share)} for name, share in shares.items()},
+        "steps": {name: {"kept_steps": flat(500 * share, 1)} for name, share in shares.items()},
+    }
+
+
+def futures(**accuracies: float) -> dict[str, Any]:
+    runs = {name.replace("_", "-"): {"accuracy": flat(value, 1)} for name, value in accuracies.items()}
+    return {"game": GAMES[0], "runs": runs, "chance": flat(0.33, 1)}
+
+
+def analysis(same: float, opposite: float, p: float = 0.001, action: float = 0.9) -> dict[str, Any]:
+    pairs = {"same direction": {"mean": same, "p": p}, "opposite": {"mean": opposite, "p": p}}
+    explained = {"Action": two(action, 0.1), "Non-Action": two(0.2, 0.9)}
+    return {
+        "game": GAMES[2],
+        "run": "feedforward",
+        "similarity": {"tables": {"W^a": {"as_learned": {"pairs": pairs}}}},
+        "controlled": {"explained": explained},
+    }
+
+
+def two(first: float, second: float) -> dict[str, list[float]]:
+    return {part: [first, second] for part in ("mean", "low", "high")}
+
+
+def agent(mean: float, training: str = "DQN in 0:45:00 on a core") -> dict[str, Any]:
+    references = {"constant": {"action": "UP", **scored(20.0)}}
+    return {"env_id": GAMES[0], "training": training, "references": references, **scored(mean)}
+
+
+def compared(model: float, emulator: float) -> dict[str, Any]:
+    body = learning(model, 0.0)
+    body["strategies"]["informed-emulator"] = body["strategies"].pop("random")
+    body["strategies"]["informed-emulator"]["curve"][0]["mean"] = emulator
+    return body
+
+
+def explored(informed: list[int], cells: list[int], predictor: str = "freeway/gray") -> dict[str, Any]:
+    sources = {
+        name: {"first_reward": rewards, "median": 1.0, "never": 0, "cells": visited}
+        for name, rewards, visited in (("informed-model", informed, cells), ("random", [100, 100], [5, 6]))
+    }
+    command = ["acvp", "explore", "--predictor", predictor]
+    shape = {"game": GAMES[0], "max_steps": 1000, "map_steps": 10, "seeds": 2}
+    return shape | {"sources": sources, "provenance": {"command": command}}
+
+
+def measured(measure_name: str, game: str, **models: tuple[float, float, float]) -> dict[str, Any]:
+    return evaluation(dict.fromkeys(NETS, 1.0), game, claims={measure_name: measure(**models)})
+
+
+def sizes(small: float, large: float) -> dict[str, Any]:
+    found = {"small_found": measure(feedforward=(small,) * 3), "large_found": measure(feedforward=(large,) * 3)}
+    return evaluation(dict.fromkeys(NETS, 1.0), GAMES[3], claims=found)
+
+
+def at_65(recurrent: float) -> dict[str, Any]:
+    errors = {"feedforward": 4.0, "recurrent": recurrent}
+    return {"game": GAMES[1], "horizon": 100, "curves": {name: {"error": flat(e, 100)} for name, e in errors.items()}}
+
+
+def recorded(policy: str) -> dict[str, Any]:
+    return evaluation(
+        {"feedforward": 1.0}, models={"feedforward": {"data": f"9 frames, policy {policy}, store digest"}}
+    )
+
+
+CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
+    (3, "evaluation", evaluation({"feedforward": 1, "direct-3": 4}), evaluation({"feedforward": 1, "direct-3": 1.5})),
+    (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("sticky-random, ε = 0.3")),
+    (6, "evaluation", kept(0.1, 0.6), kept(0.4, 0.4)),
+    (11, "evaluation", measured("collision_kept", GAMES[0], recurrent=(0.8, 0.6, 0.9)),
+     measured("collision_kept", GAMES[0], recurrent=(0.8, 0.4, 0.9))),
+    (12, "evaluation", sizes(0.2, 0.6), sizes(0.6, 0.6)),
+    (13, "evaluation", measured("large_found", GAMES[2], feedforward=(0.8, 0.6, 0.9)),
+     measured("large_found", GAMES[2], feedforward=(0.8, 0.4, 0.9))),
+    (14, "evaluation", measured("translation", GAMES[4], feedforward=(1, 1, 1), recurrent=(2, 2, 2)),
+     measured("translation", GAMES[4], feedforward=(1, 1, 2), recurrent=(2, 2, 2))),
+    (20, "learning", compared(30.0, 31.0), compared(30.0, 40.0)),
+    (22, "explore", explored([9, 9], [7, 8]), explored([9, 9], [6, 8])),
+    (23, "explore", explored([9, 9], [7, 8]), explored([900, 900], [7, 8])),
+    (24, "analysis", analysis(0.5, -0.3), analysis(0.5, 0.1)),
+    (25, "analysis", analysis(0.5, -0.3), analysis(0.5, -0.3, action=0.15)),
+    (26, "counterfactual", futures(feedforward=0.6, recurrent=0.5), futures(feedforward=0.6, recurrent=0.34)),
+    (27, "evaluation", kept(0.1, 0.3), kept(0.1, 0.19)),
+    (28, "evaluation", kept(0.1, 0.3), kept(0.3, 0.3)),
+    (29, "evaluation", at_65(3.0), at_65(5.0)),
+    (30, "agent-evaluation", agent(30.0), agent(20.0)),
+    (31, "agent-evaluation", agent(30.0, "inside the predictor"), agent(21.0, "inside the predictor")),
+]  # fmt: skip
+"""Number of a claim, name of a file, what it holds if the claim is confirmed, and if it is refuted."""
+
+
+@pytest.mark.parametrize(("number", "name", "confirms", "refutes"), CASES, ids=[str(case[0]) for case in CASES])
+def test_a_claim_is_confirmed_or_refuted_by_its_numbers(
+    number: int, name: str, confirms: dict[str, Any], refutes: dict[str, Any], tmp_path: Path
+) -> None:
+    write(tmp_path, f"{name}.json", confirms)
+    assert row(tmp_path, number).conclusion == "confirmed"
+    write(tmp_path, f"{name}.json", refutes)
+    assert row(tmp_path, number).conclusion == "refuted at this compute"
+
+
+@pytest.mark.parametrize(("accuracy", "error", "holds"), [(0.33, 1.0, True), (0.5, 1.0, False), (0.33, 4.9, False)])
+def test_without_actions_others_move_and_the_controlled_object_does_not(
+    accuracy: float, error: float, holds: bool, tmp_path: Path
+) -> None:
+    write(tmp_path, "evaluation.json", evaluation({"no-action": error, "copy-last-frame": 5.0}))
+    write(tmp_path, "counterfactual.json", futures(no_action=accuracy))
+    assert row(tmp_path, 7).findings["freeway"].holds is holds
+
+
+def test_the_gap_to_naff_needs_seaquest(tmp_path: Path) -> None:
+    small, large = {"feedforward": 9.0, "no-action": 10.0}, {"feedforward": 5.0, "no-action": 10.0}
+    write(tmp_path / "f", "evaluation.json", evaluation(small))
+    assert row(tmp_path, 10).conclusion == "not run"
+    write(tmp_path / "s", "evaluation.json", evaluation(large, GAMES[2]))
+    assert row(tmp_path, 10).conclusion == "confirmed"
+    write(tmp_path / "f", "evaluation.json", evaluation(large))
+    assert row(tmp_path, 10).conclusion == "refuted at this compute"
+
+
+def test_the_pixel_exact_predictor_does_not_stand_for_the_gray_network(tmp_path: Path) -> None:
+    write(tmp_path, "explore.json", explored([9, 9], [7, 8], predictor="freeway"))
+    assert row(tmp_path, 23).conclusion == "not run"
+
+
 def test_two_standard_errors_of_the_difference_set_scores_apart() -> None:
     one = {"mean": 10.0, "standard_error": 3.0}
     assert apart(one, {"mean": 0.1, "standard_error": 4.0}) == 0
