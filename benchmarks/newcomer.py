@@ -1,0 +1,104 @@
+"""python -m benchmarks.newcomer: from a fresh clone to a moving dream of each game, as a newcomer would, with a clock.
+
+Clones this repository into a temporary folder, installs it as `make play` does, starts `acvp play` for each game and
+opens it in Chromium. Writes results/newcomer.json. PIP_ARGS is passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks.provenance import RESULTS, write_results
+from benchmarks.tables import GAMES
+from tests.play.browsing import chromium
+
+STEPS = 10
+"""Predicted steps after which a dream counts as moving."""
+PATIENCE = 300_000
+"""Milliseconds to wait for it."""
+
+
+def main() -> None:
+    """Measure everything and write it."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "acvp"
+        steps = [
+            timed(
+                f"git clone <this repository> {clone.name}",
+                ["git", "clone", "--quiet", str(RESULTS.parent), str(clone)],
+            ),
+            timed("make install", ["make", "install", f"PIP_ARGS={os.environ.get('PIP_ARGS', '')}"], clone),
+        ]
+        games = {game: play(clone, game) for game in GAMES}
+    body = {"what": f"seconds by the clock; games: until {STEPS} steps are predicted", "steps": steps, "games": games}
+    write_results("newcomer", body, command="python -m benchmarks.newcomer", seed=0, started=started)
+
+
+def timed(shown: str, command: list[str], folder: Path | None = None) -> dict[str, Any]:
+    """Run a command; return it with its seconds by the clock and of the processor."""
+    before, started = processor_time(), time.monotonic()
+    subprocess.run(command, cwd=folder, check=True)
+    seconds = time.monotonic() - started
+    print(f"{shown}: {seconds:.0f} s", flush=True)
+    return {"command": shown, "seconds": round(seconds, 1), "processor seconds": round(processor_time() - before, 1)}
+
+
+def processor_time() -> float:
+    """Return the seconds that finished child processes have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def play(clone: Path, game: str) -> dict[str, Any]:
+    """Start the play server of a game, open its page, and return how long it takes until the dream moves."""
+    command = [str(clone / ".venv" / "bin" / "acvp"), "play", "--predictors", game, "--no-browser"]
+    started = time.monotonic()
+    server = subprocess.Popen(command, cwd=clone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        address = wait_for_address(server)
+        served = time.monotonic() - started
+        moving = served + until_moving(address)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+    print(f"{game}: page after {served:.1f} s, dream after {moving:.1f} s", flush=True)
+    return {"command": f"acvp play --predictors {game}", "page": round(served, 1), "dream": round(moving, 1)}
+
+
+def wait_for_address(server: subprocess.Popen[str]) -> str:
+    """Return the address that the server prints."""
+    assert server.stdout is not None
+    for line in server.stdout:
+        if match := re.search(r"http://\S+", line):
+            return match[0]
+    raise RuntimeError("the play server has ended without an address")
+
+
+def until_moving(address: str) -> float:
+    """Return the seconds from opening a page until its dream has moved for some steps."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page()
+        started = time.monotonic()
+        page.goto(address)
+        page.wait_for_function(
+            "steps => parseInt(document.querySelector('#steps p').textContent) >= steps", arg=STEPS, timeout=PATIENCE
+        )
+        seconds = time.monotonic() - started
+        browser.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
