@@ -18,6 +18,8 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"(\]\(|src=\")(?!https?:|mailto:|data:|#)([^)#\"\s]+)")
 CODE = {".py": "python", ".ipynb": "json", ".yml": "yaml", ".toml": "toml", ".sh": "sh", "": ""}
 """Kinds of files that are shown with highlighted syntax, by the end of their name; none has none."""
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
+"""Begins pages that the search leaves out: source code and lists of files."""
 COPIES = "repository"
 """Folder of the site with what is outside docs/."""
 
@@ -42,12 +44,12 @@ def listing(folder: Path) -> str:
     """Return a page with links to the files below a folder."""
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if published(path))
     lines = [f"- [{name}]({name})" for name in files]
-    return "\n".join([f"# {folder.relative_to(ROOT).as_posix()}/", "", *lines, ""])
+    return UNSEARCHED + "\n".join([f"# {folder.relative_to(ROOT).as_posix()}/", "", *lines, ""])
 
 
 def published(path: Path) -> bool:
     """Return whether a path below a linked folder is a file to show."""
-    return path.is_file() and "__pycache__" not in path.parts
+    return path.is_file() and "__pycache__" not in path.parts and path.suffix != ".safetensors"
 
 
 def page(path: Path) -> str | None:
@@ -59,7 +61,9 @@ def page(path: Path) -> str | None:
     if path.suffix == ".ipynb":
         return notebook(json.loads(path.read_text()), path.stem)
     if path.suffix in CODE:
-        return f"# {path.relative_to(ROOT).as_posix()}\n\n````{CODE[path.suffix]}\n{path.read_text()}\n````\n"
+        return (
+            f"{UNSEARCHED}# {path.relative_to(ROOT).as_posix()}\n\n````{CODE[path.suffix]}\n{path.read_text()}\n````\n"
+        )
     return None
 
 

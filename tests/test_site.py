@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -50,6 +51,15 @@ def test_links_to_files_of_the_repository_lead_to_copies(site: Path) -> None:
     for picture in names("img", site / "control.html"):
         assert (site / picture).stat().st_size > 0
     assert (site / "repository/results/control/index.html").exists()
+
+
+@SITE
+@pytest.mark.slow
+def test_the_search_finds_pages_and_no_source_code(site: Path) -> None:
+    entries = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    pages = {entry["location"].partition("#")[0] for entry in entries}
+    assert {"quickstart.html", "how-to/own-game.html", "repository/CONTRIBUTING.html", "api.html"} <= pages
+    assert [name for name in pages if ".py" in name or name.startswith("repository/results/")] == []
 
 
 @SITE
