@@ -19,9 +19,11 @@ from acvp.models.checks import ConfigError
 from acvp.models.config import DatasetSplit
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
+from acvp.pixel.config import SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import COPIES, DRAWN, OLD, drawn_colors, drawn_loss
-from acvp.pixel.object_windows import are_lively, cut, owned
+from acvp.pixel.object_network import COPIES, DRAWN, OLD, TRAIL, drawn_colors, drawn_loss
+from acvp.pixel.object_predictor import GRID_ONE_IN
+from acvp.pixel.object_windows import are_lively, copy_sources, cut, owned, past_actions, see
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
@@ -32,6 +34,7 @@ from tests.pixel.small_objects import (
     GREEN,
     HEIGHT,
     MOVES,
+    PALETTE,
     RED,
     SIDE,
     STRIPE,
@@ -125,6 +128,68 @@ def test_the_background_under_an_object_is_remembered() -> None:
     assert (seen[10:16, 20:22] == STRIPE).all()  # the square came later: the stripe was seen before
     never = predictor.observe(normalized(predictor, np.stack([frames[-1]] * 4)[None])).under[0].numpy()
     assert (never[10:16, 20:22] == FLOOR).all()  # never seen: the usual color
+
+
+def test_a_trail_says_where_the_main_color_was() -> None:
+    predictor = make()
+    frames = np.stack([squares((10, 5)), squares((10, 8)), floor(), squares((12, 8))])
+    state = predictor.observe(normalized(predictor, frames[None]))
+    objects = predictor.find(state.recent[:, 0])
+    _, trail = see(state.memory, objects, predictor._kinds(state.recent[:, 0]), CONFIG)
+    assert trail.present[0].tolist() == [True, False, True, True]
+    assert trail.offset[0].tolist() == [[0, 0], [0, 0], [-2, 0], [-2, -3]]
+    features = trail.features()
+    assert features.shape == (1, TRAIL)
+    assert features[0, SEEN_FRAMES:].sum() == 2, "one step is known, down and right; two are not"
+
+
+def test_the_object_as_it_was_can_be_copied_from_where_it_was() -> None:
+    predictor = make()
+    first = squares((20, 5))
+    first[22, 7] = GREEN  # a mark that only the oldest frame has
+    frames = np.stack([first, squares((20, 8)), squares((20, 11)), squares((20, 14))])
+    memory = predictor.observe(normalized(predictor, frames[None])).memory
+    look = predictor._look(memory)
+    copies = copy_sources(memory, look, look.objects.center + torch.tensor([[0, 3]]), CONFIG)[0]
+    here, under, newest, before, oldest = copies.numpy()
+    corner = DRAWN // 2 - SIDE // 2 + 1  # where the square is in a window that is centered on it
+    assert here[corner + 1, corner - 2] == RED, "what the pixels show now"
+    assert (under == GREEN).sum() == (under == RED).sum() == 0
+    for patch in (newest, before, oldest):
+        assert (patch[corner : corner + SIDE, corner : corner + SIDE] != FLOOR).all()
+    assert (oldest == GREEN).sum() == 1
+    assert (newest == GREEN).sum() == (before == GREEN).sum() == 0
+
+
+def test_past_actions_are_remembered_and_move_on() -> None:
+    predictor = make()
+    frames, actions = normalized(predictor, np.stack([squares((10, 5))] * 4)[None]), torch.tensor([[0, 2, 1]])
+    state = predictor.observe(frames, actions)
+    assert state.past[0].argmax(1).tolist() == [0, 2, 1]
+    _, after = predictor.predict(state, torch.tensor([2]))
+    assert after.past[0].argmax(1).tolist() == [2, 1, 2]
+    assert predictor.observe(frames).past.sum() == 0, "unknown"
+    assert past_actions(torch.arange(5.0).view(1, 5, 1), 2).flatten(1).tolist() == [[0, 1, 2, 1, 2, 3]]
+
+
+def test_color_classes_and_floats_give_the_same_loss() -> None:
+    predictor, rng = make(), np.random.default_rng(2)
+    batch = batch_of(predictor, rng, 5, 2)
+    stored = torch.from_numpy(classes(predictor, batch.frames)).to(torch.uint8)
+    palette = torch.tensor(list(reversed(PALETTE)), dtype=torch.uint8)  # another order than the predictor's
+    given = predictor.training_frames(len(PALETTE) - 1 - stored, palette)
+    assert torch.equal(given, stored)
+    assert torch.equal(predictor.loss(batch._replace(frames=given))[0], predictor.loss(batch)[0])
+
+
+def test_the_grid_learns_from_some_windows_and_objects_from_all() -> None:
+    predictor, rng = make(), np.random.default_rng(4)
+    batch, other = (batch_of(predictor, rng, 2 * GRID_ONE_IN, 2) for _ in range(2))
+    taught = 2
+    mixed = torch.cat((batch.frames[:taught], other.frames[taught:]))
+    before, after = (predictor.loss(batch._replace(frames=frames))[1] for frames in (batch.frames, mixed))
+    assert torch.equal(before["frame_loss"], after["frame_loss"])
+    assert not torch.equal(before["move_loss"], after["move_loss"])
 
 
 def test_ages_count_the_steps_since_a_pixel_changed() -> None:
