@@ -50,6 +50,7 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
         "data export": [store, "--format", "npz", *to],
         "data import": [str(made / "exported"), "--format", "npz", *to],
         "data split": [store, *to],
+        "data merge": [store, str(made / "other"), *to],
         "data filter": [store, "--length", "2:", *to],
         "train": [*data, "--preset", "smoke", "--device", "cpu", "--run", str(out)],
         "evaluate": ["--predictors", run, *data, "--horizon", "6", "--windows", "6", "--shuffled-windows", "3", *to],
@@ -74,6 +75,8 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
         ],
         "explore": ["--env-id", "toy", "--seeds", "2", "--max-steps", "50", "--map-steps", "20", *to],
         "export": ["--predictor", run, "--onnx", str(out)],
+        "reproduce": ["--scale", "smoke", "--games", "acvp/Toy-v0", "--only", "data", *to],
+        "claims": ["--results", run, *to],
         "report": ["--runs", run, "--out", str(out / "report.html")],
         "play": ["--predictors", run, "--port", "18950", "--no-browser"],
     }

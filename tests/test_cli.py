@@ -12,6 +12,7 @@ from acvp.cli.main import SUMMARIES, load_verb, main
 from acvp.console import stages
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
+from tests.commands import VERBS
 from tests.data.answers import answer_store
 
 DEVICE_OPTIONS = {
@@ -131,6 +132,10 @@ def test_help_teaches() -> None:
     text = run("collect", "--help").stdout
     for words in ("--env-id", "--policy", "sticky-random", "--epsilon", "(default: 0.3)", "--workers", "--seed"):
         assert words in text
+
+
+def test_every_verb_is_among_those_that_are_interrupted_and_given_bad_output() -> None:
+    assert {verb.removesuffix(" by two") for verb in VERBS} == set(SUMMARIES)
 
 
 @pytest.mark.parametrize("verb", SUMMARIES)

@@ -40,6 +40,7 @@ class Made:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         store = collect(CollectConfig(env_id="toy", out=folder / "store", frames=1200, seed=1))
+        collect(CollectConfig(env_id="toy", out=folder / "other", frames=200, seed=2))
         self._rest = store
         self._known: dict[str, tuple[float, int]] = {}
 
