@@ -288,7 +288,8 @@ def test_a_signal_is_never_lost_and_never_a_traceback(tmp_path: Path, when: str)
         timeout=PATIENCE,
     )
     assert_ended(done.returncode, done.stderr, expected)
-    assert done.stderr == ("" if expected == 0 else "acvp: stopped; run the same command again\n")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("acvp:")]  # libraries may warn
+    assert lines == ([] if expected == 0 else ["acvp: stopped; run the same command again"])
 
 
 def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
