@@ -99,6 +99,21 @@ def test_what_a_run_has_learned(runs: list[Path]) -> None:
     assert main(["report", "--runs", str(runs[1]), "--results", str(runs[1]), "--out", str(folder / "one.html")]) == 0
 
 
+def test_the_claims_of_the_paper_are_shown(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["claims", "--results", str(runs[0].parent / "results"), "--out", str(tmp_path)]) == 0
+    base = ["report", "--runs", str(runs[0]), "--out", str(tmp_path / "page.html"), "--claims"]
+    assert main([*base, str(tmp_path / "claims.json")]) == 0
+    shown = read(tmp_path / "page.html").words
+    assert "The paper's claims" in shown
+    assert "57,214,787 parameters" in shown
+    assert "Conclusions: 2 confirmed, " in shown
+    capsys.readouterr()
+    assert main([*base, str(runs[0] / "config.json")]) == 2
+    assert "not written by acvp claims" in capsys.readouterr().err
+
+
 def test_the_page_is_the_same_twice(runs: list[Path]) -> None:
     sources = read_sources(ReportConfig(runs=(runs[1],)))
     assert make_page(sources) == make_page(sources)

@@ -407,3 +407,18 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "control.json").write_text("{")
     with pytest.raises(UserError, match=r"control\.json: damaged"):
         judge_claims(Evidence([tmp_path]))
+
+
+def test_a_result_of_another_shape_is_an_error_of_one_line(tmp_path: Path) -> None:
+    write(tmp_path, "control.json", {"game": GAMES[0], "runs": {"feedforward": [{"mean": 1.0}]}})
+    with pytest.raises(UserError, match="a result that claim 16 needs is not as this version of acvp writes it"):
+        row(tmp_path, 16)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [("ALE/Freeway-v5", "freeway"), ("acvp/Toy-v0", "toy"), ("other/Game-v1", "other-Game-v1"), ("", "")],
+)
+def test_results_are_found_by_the_name_of_their_game(env_id: str, name: str, tmp_path: Path) -> None:
+    write(tmp_path, "evaluation.json", evaluation({"mlp": 1.0}, env_id))
+    assert [result.game for result in Evidence([tmp_path]).results] == [name]

@@ -126,6 +126,7 @@ def test_shell_lines_name_the_folder_and_the_groups() -> None:
     [
         ({"games": ("freewey",)}, "unknown environment 'freewey'"),
         ({"games": ("freeway", "ALE/Freeway-v5")}, "freeway comes twice"),
+        ({"games": ("toy,acvp/Toy-v0",)}, "toy comes twice"),
         ({"only": ("figure9",)}, "--only figure9: no such part; choose of data, dqn"),
         ({"jobs": 0}, "--jobs 0: at least 1"),
         ({"seed": -1}, "--seed -1"),

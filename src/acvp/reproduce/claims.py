@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acvp.durable import write_atomic
+from acvp.errors import UserError
 from acvp.reproduce import control_claims as control
 from acvp.reproduce import prediction_claims as prediction
 from acvp.reproduce.config import PAPER_GAMES
@@ -100,7 +101,14 @@ def judge_claims(evidence: Evidence) -> list[Row]:
 def judge_claim(claim: Claim, evidence: Evidence) -> Row:
     """Return the row of one claim."""
     games = dict.fromkeys((*PAPER_GAMES, *evidence.games)) if claim.games is None else claim.games
-    findings = {game: finding for game in games if (finding := claim.judge(evidence, game))}
+    try:
+        findings = {game: finding for game in games if (finding := claim.judge(evidence, game))}
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        folders = ", ".join(map(str, evidence.roots))
+        raise UserError(
+            f"{folders}: a result that claim {claim.number} needs is not as this version of acvp writes it "
+            f"({type(error).__name__}: {error}); make it again with the command that wrote it"
+        ) from error
     return Row(claim=claim, conclusion=claim.conclusion(findings), findings=findings)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from acvp.console import optional
 from acvp.envs import make_game
 from acvp.envs.atari import atari_games, atari_id
+from acvp.envs.toy import TOY_ID
 from acvp.errors import AT_ONCE, UserError, require, require_seed
 
 ScaleName = Literal["smoke", "cpu", "gpu", "paper"]
@@ -90,12 +91,18 @@ class ClaimsConfig:
 
 
 def game_name(game: str) -> str:
-    """Return the name of a game, and of its folder: the bare Atari name, or the id without special characters."""
-    canonical = None if game == "toy" else atari_id(game)
-    if canonical is not None:
-        return atari_games()[canonical]
-    make_game(game).close()  # raises for an unknown one, with a suggestion
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", game).strip("-.")
+    """Return the name of a game, and of its folder; an unknown game is refused."""
+    if atari_id(game) is None:
+        make_game(game).close()  # raises for an unknown one, with a suggestion
+    return bare_name(game)
+
+
+def bare_name(env_id: str) -> str:
+    """Return the bare name of an Atari game, `toy`, or an id without special characters."""
+    if env_id in (TOY_ID, "toy"):
+        return "toy"
+    canonical = atari_id(env_id)
+    return atari_games()[canonical] if canonical else re.sub(r"[^A-Za-z0-9_.-]+", "-", env_id).strip("-.")
 
 
 def _split(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +13,9 @@ from typing import Any
 from acvp.compat import FIELDS
 from acvp.console import banded, number
 from acvp.durable import finished_lines
-from acvp.envs.atari import atari_games
 from acvp.errors import UserError
 from acvp.report.sources import read_json
+from acvp.reproduce.config import bare_name
 from acvp.runs import METRICS_NAME, clock
 
 NAMES = (
@@ -41,8 +40,7 @@ class Result:
     @property
     def game(self) -> str:
         """The bare name of its game."""
-        env_id = self.body.get("game") or self.body.get("env_id") or ""
-        return atari_games().get(env_id) or re.sub(r"[^A-Za-z0-9_.-]+", "-", env_id)
+        return bare_name(str(self.body.get("game") or self.body.get("env_id") or ""))
 
     @property
     def command(self) -> str:
