@@ -2,7 +2,8 @@
 
 Records every game with two drivers, its packaged agent and sticky-random actions, and lets predictors look ahead from
 windows of these episodes: error curves, whether the controlled object is kept, and how often keys still work. Writes
-results/dreams/<game>-<driver>.json. Several predictors of a game are judged on the same windows.
+results/dreams/<game>-<driver>.json. Several predictors of a game are judged on the same windows. With --package, a
+predictor that is better than the packaged one with every driver becomes <game>-objects of the package.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any
 import tyro
 
 import acvp
+from benchmarks.pixel import PACKAGED, REFERENCES, significant, write_predictor
 from benchmarks.provenance import write_results
 
 EPSILON = {"agent": 0.05}
 """Share of random actions of a driver; others have 0.3."""
+FIRST_STEPS = (1, 10)
+"""Steps at which wrong pixels decide; later, a dream whose objects vanish has fewer than one that misplaces them."""
 METRICS = ("wrong_pixels", "error", "object_found", "object_kept", "object_exact", "object_distance")
 """Curves of evaluation.json that are kept."""
 
@@ -43,14 +47,20 @@ class DreamsConfig:
     """Seed of recordings and windows; training used others."""
     home: Path = Path("dreams")
     """Folder of recordings and evaluations."""
+    package: bool = False
+    """Whether to package --predictor, if it is better."""
 
 
 def main(config: DreamsConfig) -> None:
     """Measure every game with every driver, and print a line for each predictor."""
     for game in config.games:
+        judged = {}
         for driver in config.drivers:
-            for line in lines(game, driver, judge(game, driver, config)):
+            judged[driver] = judge(game, driver, config)
+            for line in lines(game, driver, judged[driver]):
                 print(line, flush=True)
+        if config.package and config.predictor is not None:
+            package(game, config.predictor, judged)
 
 
 def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
@@ -88,6 +98,49 @@ def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
     command = f"python -m benchmarks.dreams --games {game} --drivers {driver} --windows {config.windows}{also}"
     write_results(f"dreams/{name}-{driver}", kept, command=command, seed=config.seed, started=started)
     return kept
+
+
+def package(game: str, path: Path, judged: dict[str, dict[str, Any]]) -> None:
+    """Write a predictor into the package with what was measured on its card, unless it is worse than the packaged."""
+    worse = [f"{driver}: {what}" for driver, body in judged.items() for what in is_worse(body, path.name, game)]
+    if worse:
+        raise SystemExit(f"{path} is not packaged; worse than {game} in: {', '.join(worse)}")
+    text = "; ".join(on_card(driver, body, path.name) for driver, body in judged.items())
+    folder = PACKAGED / f"{game}-objects"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_predictor(acvp.load(path), text, folder)
+    print(f"packaged as {folder.name}")
+
+
+def is_worse(body: dict[str, Any], own: str, packaged: str) -> list[str]:
+    """Return in what a predictor is worse: keys at any step, wrong pixels at steps 1 and 10, the step of the loss."""
+    keys = zip(*(body["keys"]["works"][name]["mean"] for name in (own, packaged)), strict=True)
+    wrong = [body["curves"][name]["wrong_pixels"]["mean"] for name in (own, packaged)]
+    lost = [body["lost"][name] or 10**9 for name in (own, packaged)]
+    checks = {
+        "keys": any(mine < theirs for mine, theirs in keys),
+        "wrong pixels": any(wrong[0][step - 1] > wrong[1][step - 1] for step in FIRST_STEPS),
+        "steps until the object is lost": lost[0] < lost[1],
+    }
+    return [what for what, bad in checks.items() if bad]
+
+
+def on_card(driver: str, body: dict[str, Any], name: str) -> str:
+    """Return the judge's numbers of one driver, as a card states them."""
+    steps, curves = body["keys"]["steps"], body["curves"]
+    at = ", ".join(map(str, steps))
+    shares = ", ".join("–" if share is None else f"{share:.2f}" for share in body["keys"]["works"][name]["mean"])
+    wrong = {
+        model: ", ".join(significant(curves[model]["wrong_pixels"]["mean"][step - 1]) for step in steps)
+        for model in (name, *REFERENCES)
+    }
+    beside = "; ".join(f"{model} {wrong[model]}" for model in REFERENCES)
+    lost = body["lost"][name]
+    return (
+        f"{body['windows']} windows while {driver} plays: keys work after {at} predicted steps in {shares}; wrong "
+        f"pixels at these steps {wrong[name]} ({beside}); controlled object lost "
+        f"{'by step ' + str(lost) if lost else 'after the horizon'} in half of them"
+    )
 
 
 def median_lost(curve: dict[str, Any]) -> int | None:
