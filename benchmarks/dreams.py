@@ -70,7 +70,7 @@ def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
     policy = f"agent:{game}" if driver == "agent" else driver
     epsilon = EPSILON.get(driver, 0.3)
     acvp.collect(game, folder / "data", frames=config.frames, policy=policy, epsilon=epsilon, seed=config.seed)
-    name = game if config.predictor is None else f"{game}-{config.predictor.name}"
+    name = game if config.predictor is None else config.predictor.name
     body = acvp.evaluate(
         [game] if config.predictor is None else [config.predictor, game],
         folder / "data",
