@@ -73,7 +73,9 @@ def test_the_training_figure_draws_both_errors_of_every_horizon() -> None:
     ]
     figure = training_figure([{"kind": "train", "step": 5}, *lines])
     assert figure is not None
-    drawn = [np.asarray(line.get_xydata()).T.tolist() for line in figure.axes[0].get_lines()]
+    *curves, dotted = figure.axes[0].get_lines()  # the last one is only in the legend
+    drawn = [np.asarray(line.get_xydata()).T.tolist() for line in curves]
+    assert not len(np.asarray(dotted.get_xydata()))
     assert [steps for steps, _ in drawn] == [[10, 20]] * 4
     assert [values for _, values in drawn] == [[10, 20], [7, 7], [50, 100], [9, 9]]
 

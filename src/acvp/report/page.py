@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.ticker import StrMethodFormatter
+
 from acvp.analysis.figures import analysis_tables, controlled_figure, similarity_figure
-from acvp.console import TextTable, number
+from acvp.console import TextTable, counted, number
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError
 from acvp.evaluation.figures import (
+    DECADES,
     accuracy_figure,
     conclusions,
     counterfactual_table,
@@ -33,16 +36,20 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
     figure, axes = chart(colors, "Held-out error during training")
     for i, horizon in enumerate(measured[-1]["error"]):
         color = RUN_COLORS[i % len(RUN_COLORS)]
-        _draw(axes, measured, "error", horizon, color, "-", f"{horizon} steps ahead")
+        _draw(axes, measured, "error", horizon, color, "-", f"{counted(int(horizon), 'step')} ahead")
         _draw(axes, measured, "copy_last", horizon, color, ":", None)
+    axes.plot([], [], ":", color=colors["faint"], label="dotted: copying the last frame")
     axes.set_xlabel("updates", color=colors["ink"])
     axes.set_ylabel("squared error, sum over a frame", color=colors["ink"])
-    axes.set_ylim(bottom=0)
+    errors = [value for line in measured for part in ("error", "copy_last") for value in line[part].values()]
+    if 0 < min(errors) * DECADES < max(errors):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    else:
+        axes.set_ylim(bottom=0)
     style(axes, colors)
     legend_below(axes, colors)
-    text = (
-        "Squared error of (pixel − mean)/scale summed over a frame, predictions not clamped; dotted: copy-last-frame."
-    )
+    text = "Squared error of (pixel − mean)/scale summed over a frame, predictions not clamped."
     caption(figure, text, colors)
     return figure
 
