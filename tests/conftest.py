@@ -19,6 +19,12 @@ def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def statistics_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute statistics of a dataset each time, also of one that several tests share."""
+    monkeypatch.setattr("acvp.data.statistics._read", lambda *_: None)
+
+
+@pytest.fixture
 def built_in_metrics() -> Iterator[None]:
     """Forget the metrics that a test registers."""
     from acvp.evaluation.metrics import METRICS

@@ -14,6 +14,8 @@ from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from tests.data.answers import answer_store, color_store
 
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:

@@ -27,10 +27,12 @@ def assert_within(windows: Windows, number: int) -> None:
     batch, length = windows.batch(np.array([number])), windows.window.length
     assert batch.palette is not None
     told = [read_answer(batch.palette[frame]) for frame in batch.frames[0]]
-    episode, first = told[0]
-    assert told == [(episode, first + t) for t in range(length)]
-    assert batch.actions[0].tolist() == [answer_action(episode, first + t) for t in range(length - 1)]
-    assert batch.rewards[0].tolist() == list(range(first, first + length - 1))
+    episode, last = told[-1]
+    first = last - length + 1  # below 0 where a short episode is padded
+    assert told == [(episode, max(0, first + t)) for t in range(length)]
+    steps = [first + t for t in range(length - 1)]
+    assert batch.actions[0].tolist() == [answer_action(episode, t) if t >= 0 else 0 for t in steps]
+    assert batch.rewards[0].tolist() == [max(0, t) for t in steps]
     header = windows.store[episode].header
     over = [header.terminated and first + t + 2 == header.frames for t in range(length - 1)]
     assert batch.terminated[0].tolist() == over
@@ -43,10 +45,12 @@ def test_no_window_crosses_an_end(trials: Trials, tmp_path: Path) -> None:
         length = int(rng.integers(1, min(12, max(entry.frames for entry in store.entries)) + 1))
         context = int(rng.integers(1, length + 1))
         window = Window(context, length - context)
-        places = sum(max(0, entry.frames - length + 1) for entry in store.entries)
+        missing = [0 if entry.frames >= length else context - 1 for entry in store.entries]
+        counts = [max(0, e.frames - length + 1 + more) for e, more in zip(store.entries, missing, strict=True)]
+        places = sum(counts)
         windows = Windows(store, window)
         assert len(windows) == places
-        ends = np.cumsum([max(0, entry.frames - length + 1) for entry in store.entries])
+        ends = np.cumsum(counts)
         for number in {*range(0, places, 1 + places // 30), *(int(end) - 1 for end in ends if end)}:
             assert_within(windows, number)  # and the last one of each episode
 

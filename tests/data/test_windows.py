@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.frames import RGB, colorize
-from acvp.data.windows import Window, WindowBatch, Windows, stream
+from acvp.data.windows import Window, WindowBatch, WindowReader, Windows, choose_starts, stream
 from acvp.errors import UserError
 from tests.data.answers import answer_action, answer_store, color_store, read_answer
 
@@ -30,20 +30,22 @@ def test_windows_are_all_legal_places_once(lengths: list[int], terminated: bool,
     size = context + horizon
     with tempfile.TemporaryDirectory() as folder:
         store = answer_store(Path(folder) / "s", lengths, terminated=terminated)
-        places = [(e, s) for e, n in enumerate(lengths) for s in range(n - size + 1)]
+        first = [0 if n >= size else 1 - context for n in lengths]
+        places = [(e, s) for e, n in enumerate(lengths) for s in range(first[e], n - size + 1)]
         if not places:
-            with pytest.raises(UserError, match=f"none of its {len(lengths)} episodes has the {size} frames"):
+            with pytest.raises(UserError, match=f"none of its {len(lengths)} episodes has the {horizon + 1} frames"):
                 Windows(store, Window(context, horizon))
             return
         windows = Windows(store, Window(context, horizon))
-        assert windows.left_out == sum(n < size for n in lengths)
+        assert windows.left_out == sum(n <= horizon for n in lengths)
         assert [windows.locate(k) for k in range(len(windows))] == places
         batch = windows.batch(np.arange(len(windows)))
         told = answers(batch)
         for row, (e, s) in enumerate(places):
-            assert told[row] == [(e, t) for t in range(s, s + size)]
-            assert batch.actions[row].tolist() == [answer_action(e, t) for t in range(s, s + size - 1)]
-            assert batch.rewards[row].tolist() == list(range(s, s + size - 1))
+            steps = range(s, s + size - 1)
+            assert told[row] == [(e, max(0, t)) for t in range(s, s + size)]
+            assert batch.actions[row].tolist() == [answer_action(e, t) if t >= 0 else 0 for t in steps]
+            assert batch.rewards[row].tolist() == [max(0, t) for t in steps]
             last = terminated and s + size == lengths[e]
             assert batch.terminated[row].tolist() == [False] * (size - 2) + [last] * (size > 1)
 
@@ -59,7 +61,7 @@ def test_a_window_has_the_actions_rewards_and_termination_of_its_steps(tmp_path:
 
 
 def test_every_place_is_drawn_equally_often(tmp_path: Path) -> None:
-    windows = Windows(answer_store(tmp_path, [5, 12, 3, 20]), Window(2, 2))
+    windows = Windows(answer_store(tmp_path, [5, 12, 2, 20]), Window(2, 2))
     drawn = np.concatenate([windows.draw(64, seed=0, step=step) for step in range(1000)])
     counts = np.bincount(drawn, minlength=len(windows))
     expected = len(drawn) / len(windows)
@@ -174,3 +176,26 @@ def test_without_weight_or_share_nothing_is_emphasized(tmp_path: Path) -> None:
     assert windows.priority(0.0, np.ones(len(windows))) == ()
     with pytest.raises(ValueError, match="weights for"):
         windows.priority(0.5, np.ones(3))
+
+
+def test_a_reader_pads_short_episodes_as_batches_do(tmp_path: Path) -> None:
+    store = answer_store(tmp_path, [3, 9])
+    windows = Windows(store, Window(4, 1), RGB)
+    starts = [windows.locate(number) for number in range(len(windows))]
+    assert starts[:3] == [(0, -3), (0, -2), (1, 0)]
+    reader, batch = WindowReader(store, starts, RGB), windows.batch(np.arange(len(windows)))
+    assert np.array_equal(reader.frames(0, 5), batch.frames)
+    assert np.array_equal(reader.actions(0, 4), batch.actions)
+    assert np.array_equal(reader.frames(2, 4), batch.frames[:, 2:4])
+    assert np.array_equal(np.stack(list(reader.steps(1, 3)), 1), batch.frames[:, 1:4])
+    assert [read_answer(frame)[1] for frame in batch.frames[0]] == [0, 0, 0, 0, 1]
+    assert batch.actions[0].tolist() == [0, 0, 0, answer_action(0, 0)]
+
+
+def test_windows_of_long_episodes_are_what_they_were(tmp_path: Path) -> None:
+    """Numbers of 0.1.0: padding changes nothing where no episode is shorter than a window."""
+    windows = Windows(answer_store(tmp_path, [40, 25, 60]), Window(4, 3))
+    drawn = windows.draw(6, seed=1, step=2)
+    assert drawn.tolist() == [77, 0, 95, 27, 22, 44]
+    starts = choose_starts(windows.store, windows.window, 5, seed=1, option="horizon")
+    assert starts == [(0, 14), (0, 27), (1, 15), (2, 21), (2, 51)]

@@ -26,7 +26,7 @@ def test_places_are_spread_over_episodes_without_repeats(store: EpisodeStore) ->
     counts = Counter(start.episode for start in starts)
     assert counts[0] == 2  # all it has
     assert counts[2] == 4
-    assert counts[4] == 0  # too short
+    assert counts[4] == 0  # too short, even padded: 3 frames for 5 to predict
     assert {counts[1], counts[3], counts[5]} == {8}
     assert all(start.frame + 9 <= store.entries[start.episode].frames for start in starts)
 
@@ -38,11 +38,12 @@ def test_places_follow_from_the_seed(store: EpisodeStore) -> None:
 
 
 def test_all_places_where_there_are_fewer(store: EpisodeStore) -> None:
-    assert len(choose_starts(store, Window(40, 10), 99, seed=1, option="horizon")) == 3
+    starts = choose_starts(store, Window(40, 10), 99, seed=1, option="horizon")
+    assert starts == [(1, 0), (2, -39), (2, -38), (3, 0), (5, 0)]  # 12 frames: padded, so that the last two are reached
 
 
 def test_a_horizon_longer_than_any_episode(store: EpisodeStore) -> None:
-    with pytest.raises(UserError, match=r"--horizon 50: the longest of 6 test episodes .* has 50 frames.* at most 46"):
+    with pytest.raises(UserError, match=r"--horizon 50: the longest of 6 test episodes .* has 50 frames.* at most 49"):
         choose_starts(store, Window(4, 50), 5, seed=1, option="horizon")
 
 

@@ -50,8 +50,8 @@ JUDGING = (
     Mutant(
         "an event in the first step that can be predicted is missed",
         "evaluation/outcomes.py",
-        "range(context - 1, len(episode) - 1)",
-        "range(context, len(episode) - 1)",
+        "in starts_of(len(episode), Window(context, 1)):",
+        "in starts_of(len(episode), Window(context, 1))[1:]:",
         "evaluation/test_outcomes.py::test_the_first_step_that_can_be_predicted_is_looked_at",
     ),
     Mutant(

@@ -43,8 +43,8 @@ RECORDING = (
     Mutant(
         "a window has the rewards of a step before",
         "data/windows.py",
-        "episode.rewards[start : stop - 1]",
-        "np.roll(episode.rewards, 1)[start : stop - 1]",
+        "episode.rewards[start + padding : stop - 1]",
+        "np.roll(episode.rewards, 1)[start + padding : stop - 1]",
         "data/test_windows.py::test_a_window_has_the_actions_rewards_and_termination_of_its_steps",
     ),
     Mutant(
@@ -64,8 +64,8 @@ RECORDING = (
     Mutant(
         "an event in the first predicted step is missed",
         "data/windows.py",
+        "event - context + 2",
         "event - context + 1",
-        "event - context",
         "data/test_windows.py::test_event_weights_are_equal_for_each_kind_of_event_to_predict",
     ),
     Mutant(
@@ -99,8 +99,8 @@ RECORDING = (
     Mutant(
         "a short copy of an episode's beginning leaks into the test part",
         "data/split.py",
-        "entry.frames >= length and",
-        "entry.frames == length and",
+        "if length <= entry.frames]",
+        "if length == entry.frames]",
         "data/test_leaks.py::test_planted_leaks_are_caught",
     ),
     Mutant(
@@ -193,5 +193,26 @@ RECORDING = (
         "factors = np.divide(shares, totals,",
         "factors = np.divide(shares, 1.0 + 0 * totals,",
         "data/test_merge.py::test_shares_decide_how_often_a_dataset_is_drawn",
+    ),
+    Mutant(
+        "a short episode is padded by its last frame",
+        "data/windows.py",
+        "frames[row, :padding] = frames[row, padding]",
+        "frames[row, :padding] = frames[row, -1]",
+        "data/test_window_terminations.py::test_no_window_crosses_an_end",
+    ),
+    Mutant(
+        "an evaluated short episode is padded by other actions",
+        "data/windows.py",
+        "padding = min(stop - first, max(0, -frame - first))",
+        "padding = 0",
+        "data/test_windows.py::test_a_reader_pads_short_episodes_as_batches_do",
+    ),
+    Mutant(
+        "a statistic of another dataset is taken",
+        "data/statistics.py",
+        "if hashlib.sha256(key.encode() + body).digest() != checksum:",
+        "if False:",
+        "data/test_statistics.py::test_a_statistic_of_another_digest_is_ignored",
     ),
 )

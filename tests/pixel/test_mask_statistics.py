@@ -11,6 +11,8 @@ from acvp.data.store import EpisodeStore
 from acvp.pixel.palette import REACHES, count_violations, find_mask
 from tests.data.answers import color_store
 
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
 Colors = list[tuple[int, ...]]
 
 

@@ -16,6 +16,8 @@ from acvp.pixel.config import Motion
 from acvp.pixel.statistics import MOST_MOTIONS, _cover, motions_of
 from tests.data.answers import recorded
 
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
 
 def pairs(motion: tuple[int, int], count: int = 4) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Frames with a patterned patch, and the same with the patch moved."""

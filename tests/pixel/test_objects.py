@@ -25,6 +25,8 @@ from acvp.pixel.objects import (
 from acvp.pixel.palette import color_numbers
 from tests.pixel.small_objects import FLOOR, GREEN, HEIGHT, RED, SIDE, STRIPE, WIDTH, background, floor, squares
 
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
 
 def kinds(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rows, columns = np.indices(frame.shape)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from acvp.pixel.statistics import palette_cycle_of
 from tests.data.answers import color_store, recorded
+
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
 
 BLACK, RED, GREEN, BLUE = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
 

@@ -14,6 +14,8 @@ from acvp.models.artifact import predictor_files, predictor_from_files
 from acvp.pixel import PixelPredictor
 from tests.pixel.small_pixel import CONFIG, PALETTE, frame_loss, make, window
 
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
 
 def some_places(predictor: PixelPredictor, share: float) -> NDArray[np.bool_]:
     """Each color in a share of all places, and the first everywhere: no pixel is left without any."""

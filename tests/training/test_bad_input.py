@@ -95,12 +95,12 @@ def test_empty_split_and_empty_store(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 def test_short_episodes_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer_store(tmp_path / "short", [3] * 10 + [60] * 10)
+    answer_store(tmp_path / "short", [1] * 10 + [60] * 10)
     assert main([*SMOKE, "--data", str(tmp_path / "short"), "--run", str(tmp_path / "run")]) == 0
-    assert "episodes are left out, shorter than its 5 frames" in capsys.readouterr().err
-    answer_store(tmp_path / "shorter", [3] * 6)
+    assert "left out, with under 2 frames" in capsys.readouterr().err
+    answer_store(tmp_path / "shorter", [1] * 6)
     line = complaint(capsys, "--data", tmp_path / "shorter", "--run", tmp_path / "r")
-    assert "has the 5 frames of a window" in line
+    assert "has the 2 frames that a window needs at least" in line
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -191,6 +191,18 @@ class Episode:
             digest.update(chunk.data)
         palette = None if self.palette is None else self.palette[:colors]  # indices are given in order of appearance
         return finish_content_hash(digest, palette, self.actions[: count - 1])
+
+    def prefix_hashes(self, lengths: Sequence[int]) -> dict[int, str]:
+        """Return `content_hash` of several numbers of first frames, each at most all; frames are decoded once."""
+        if self.palette is None:
+            return {length: self.content_hash(length) for length in lengths}
+        hashes, digest, colors = dict[int, str](), hashlib.sha256(), 0
+        for count, frame in enumerate(self.stored(0, max(lengths, default=0)), 1):
+            digest.update(frame.data)
+            colors = max(colors, int(frame.max()) + 1)
+            if count in lengths:
+                hashes[count] = finish_content_hash(digest.copy(), self.palette[:colors], self.actions[: count - 1])
+        return hashes
 
     @property
     def _frame_shape(self) -> tuple[int, ...]:

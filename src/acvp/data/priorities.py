@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.compat import PRIORITY_STREAM
+from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import Window, Windows
+from acvp.data.windows import Window, Windows, starts_of
 from acvp.seeding import generator
 
 CELL = 5
@@ -71,8 +72,20 @@ def step_priorities(
 
     A change is a cell of 5×5 pixels that differs between two frames. Its kind is the cell's pixels before and after,
     wherever the cell is. A change has the priority 1 / number of changes of its kind in the dataset; a step has the sum
-    over its changes. Of steps drawn by priority, every kind is the reason equally often.
+    over its changes. Of steps drawn by priority, every kind is the reason equally often. They are computed once for a
+    dataset and cached beside it.
     """
+
+    def compute() -> Arrays:
+        return {"priorities": np.concatenate([np.empty(0), *_step_priorities(store, progress)])}
+
+    steps = [entry.frames - 1 for entry in store.entries]
+    priorities = cached(store, "priorities", {"cell": CELL}, compute, lambda: progress(0, len(store)))["priorities"]
+    return np.split(priorities, np.cumsum(steps)[:-1]) if steps else []
+
+
+def _step_priorities(store: EpisodeStore, progress: Callable[[int, int], None]) -> list[NDArray[np.float64]]:
+    """Compute the sampling priority of every step of each episode, (T - 1,) each."""
     windows = Windows(store, Window(1, 0))
     counts, room = np.zeros(2**KIND_BITS, np.int64), KEPT
     kept: dict[int, Changes] = {}
@@ -92,10 +105,11 @@ def step_priorities(
 def window_priorities(windows: Windows, of_steps: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return each window's priority (len(windows),): the sum over its predicted steps."""
     context, length = windows.window.context, windows.window.length
-    sums = []
+    sums = [np.empty(0)]
     for priorities in of_steps:
         before = np.concatenate(([0.0], np.cumsum(priorities)))  # sum over the first k steps
-        starts = np.arange(max(0, len(priorities) + 2 - length))
+        possible = starts_of(len(priorities) + 1, windows.window)
+        starts = np.arange(possible.start, max(possible.start, possible.stop))
         sums.append(before[starts + length - 1] - before[starts + context - 1])
     return np.concatenate(sums)
 

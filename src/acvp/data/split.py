@@ -8,6 +8,7 @@ shorter and the other begins with it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from acvp.data.episode import OPENING_FRAMES
 from acvp.data.store import EpisodeStore
@@ -57,16 +58,27 @@ def content_groups(*stores: EpisodeStore) -> list[list[str]]:
     An episode of under 32 frames is a duplicate of any episode that begins with it.
     """
     names = [[entry.opening for entry in store.entries] for store in stores]
-    short = {entry.frames for store in stores for entry in store.entries if entry.frames < OPENING_FRAMES}
+    short: dict[int, set[str]] = {}
+    for entry in (entry for store in stores for entry in store.entries if entry.frames < OPENING_FRAMES):
+        short.setdefault(entry.frames, set()).add(entry.content)
+    beginnings = _beginnings(stores, short) if short else []
     for length in sorted(short, reverse=True):
-        whole = {entry.content for store in stores for entry in store.entries if entry.frames == length}
         same: dict[str, str] = {}
-        for i, store in enumerate(stores):
-            for k, entry in enumerate(store.entries):
-                if entry.frames >= length and (beginning := store[k].content_hash(length)) in whole:
-                    same[names[i][k]] = same.setdefault(beginning, names[i][k])
+        for i, k, beginning in (match[1:] for match in beginnings if match[0] == length):
+            same[names[i][k]] = same.setdefault(beginning, names[i][k])
         names = [[same.get(name, name) for name in of_store] for of_store in names]
     return names
+
+
+def _beginnings(stores: Sequence[EpisodeStore], short: dict[int, set[str]]) -> list[tuple[int, int, int, str]]:
+    """Return the episodes that begin with a short one: its length, dataset and position of the episode, its hash."""
+    matches = []
+    for i, store in enumerate(stores):
+        for k, entry in enumerate(store.entries):
+            lengths = [length for length in short if length <= entry.frames]
+            hashes = store[k].prefix_hashes(lengths) if lengths else {}
+            matches += [(length, i, k, name) for length, name in hashes.items() if name in short[length]]
+    return matches
 
 
 def find_leaks(train: EpisodeStore, test: EpisodeStore) -> list[tuple[int, int]]:

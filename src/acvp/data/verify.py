@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from acvp.data.episode import OPENING_FRAMES, Episode
@@ -126,9 +127,10 @@ TARGET_WIDTH = 160
 def describe(store: EpisodeStore) -> list[tuple[str, str]]:
     """Return a dataset's facts as (name, value) rows."""
     info, height, width = store.info, *store.info.frame_shape[:2]
-    rewards = np.array([float(episode.rewards.sum()) for episode in store])
-    lengths = np.array([len(episode) for episode in store])
-    terminated = sum(episode.header.terminated for episode in store)
+    contents = _contents(store)
+    rewards = np.array([returned for played in contents.returns.values() for returned in played])
+    lengths = np.array([entry.frames for entry in store.entries])
+    terminated = contents.terminated
     different = len({entry.opening for entry in store.entries})
     palette = store.palette
     rows = [
@@ -147,10 +149,10 @@ def describe(store: EpisodeStore) -> list[tuple[str, str]]:
         rows[3:3] = [
             ("length", f"{lengths.min():,} to {lengths.max():,} frames, median {int(np.median(lengths)):,}"),
             ("reward", f"{rewards.mean():.2f} an episode on average, {rewards.min():g} to {rewards.max():g}"),
-            ("actions", _action_shares(store)),
+            ("actions", _action_shares(store, contents)),
         ]
     if info.mix:
-        rows[-2:-2] = [("played by", _policy_shares(store))]
+        rows[-2:-2] = [("played by", _policy_shares(contents))]
     return rows
 
 
@@ -189,22 +191,41 @@ def _settings(settings: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
 
 
-def _policy_shares(store: EpisodeStore) -> str:
-    """Return how many episodes and frames each policy of a mix played, and its mean reward."""
-    played: dict[str, list[Episode]] = {}
+@dataclass
+class Contents:
+    """What the episodes of a dataset add up to."""
+
+    actions: NDArray[np.int64]
+    """How often each action was taken, (A,)."""
+    terminated: int = 0
+    """Episodes that terminated."""
+    frames: dict[str, int] = field(default_factory=dict)
+    """Frames of each policy."""
+    returns: dict[str, list[float]] = field(default_factory=dict)
+    """Sums of the rewards of each policy's episodes."""
+
+
+def _contents(store: EpisodeStore) -> Contents:
+    """Read every episode once; memory does not grow with the frames."""
+    contents = Contents(np.zeros(max(1, store.action_count), np.int64))
     for position, episode in enumerate(store):
-        played.setdefault(str(store.played_by(position)), []).append(episode)
+        name = str(store.player(position, episode.header))
+        contents.actions += np.bincount(episode.actions, minlength=len(contents.actions))[: len(contents.actions)]
+        contents.terminated += episode.header.terminated
+        contents.frames[name] = contents.frames.get(name, 0) + len(episode)
+        contents.returns.setdefault(name, []).append(float(episode.rewards.sum()))
+    return contents
+
+
+def _policy_shares(contents: Contents) -> str:
+    """Return how many episodes and frames each policy of a mix played, and its mean reward."""
     return "; ".join(
-        f"{name}: {len(episodes)} episodes, {sum(map(len, episodes)):,} frames, "
-        f"reward {np.mean([episode.rewards.sum() for episode in episodes]):.2f}"
-        for name, episodes in sorted(played.items())
+        f"{name}: {len(returns)} episodes, {contents.frames[name]:,} frames, reward {np.mean(returns):.2f}"
+        for name, returns in sorted(contents.returns.items())
     )
 
 
-def _action_shares(store: EpisodeStore) -> str:
-    counts: Counter[int] = Counter()
-    for episode in store:
-        counts.update(episode.actions.tolist())
-    total = max(1, counts.total())
-    names = store.info.action_meanings
-    return ", ".join(f"{names[a]} {100 * counts[a] / total:.0f} %" for a in range(len(names)))
+def _action_shares(store: EpisodeStore, contents: Contents) -> str:
+    total = max(1, int(contents.actions.sum()))
+    shares = zip(store.info.action_meanings, contents.actions.tolist(), strict=False)
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shares)

@@ -2,6 +2,10 @@
 
 The batch of step s is a pure function of (seed, s, rank): a resumed or distributed run needs no loader state.
 
+An episode that is shorter than a window is padded: before its start, its first frame is repeated, with action 0 (which
+is NOOP in Atari) and no rewards in between. So all of its frames but the first can be predicted. Longer episodes are
+not padded.
+
 Shapes: B windows, L = context + horizon frames, n frames asked for, H height, W width; h, w, C of a view.
 """
 
@@ -47,7 +51,7 @@ class WindowStart(NamedTuple):
     episode: int
     """Position of the episode in the dataset."""
     frame: int
-    """Number of its first frame."""
+    """Number of its first frame; below 0 where the start of a short episode is padded."""
 
 
 class WindowBatch(NamedTuple):
@@ -81,15 +85,15 @@ class Windows:
         self.store, self.window, self.view = store, window, view
         counts = count_starts(store, window)
         self.left_out = int((counts == 0).sum())
-        """Number of episodes that are too short for the window."""
+        """Number of episodes that are too short for the window, even padded."""
         self._stops = np.cumsum(counts)
         if not len(self):
             longest = max((entry.frames for entry in store.entries), default=0)
             raise UserError(
-                f"{store.path}: none of its {len(store)} episodes has the {window.length} frames of a window "
-                f"({window.context} given, {window.horizon} predicted); the longest has {longest}"
+                f"{store.path}: none of its {len(store)} episodes has the {window.horizon + 1} frames that a window "
+                f"needs at least (1 given, {window.horizon} predicted); the longest has {longest}"
             )
-        self._tables: dict[int, Translation | None] = {}
+        self._tables: dict[str | None, Translation | None] = {}  # by the palette of an episode
 
     def __len__(self) -> int:
         return int(self._stops[-1]) if len(self._stops) else 0
@@ -100,7 +104,7 @@ class Windows:
             raise IndexError(f"window {number} of {len(self)}")
         position = int(np.searchsorted(self._stops, number, side="right"))
         before = int(self._stops[position - 1]) if position else 0
-        return WindowStart(position, number - before)
+        return WindowStart(position, starts_of(self.store.entries[position].frames, self.window)[number - before])
 
     def event_weights(self) -> NDArray[np.float64]:
         """Return weights (len(windows),) by the events to predict: a reward above 0, one below 0, a termination.
@@ -111,22 +115,23 @@ class Windows:
         windows_by_kind: tuple[list[int], ...] = ([], [], [])
         first = 0
         for position, entry in enumerate(self.store.entries):
-            last = int(self._stops[position]) - first - 1  # start of the last window of the episode
-            episode = self.store[position]
+            starts, episode = starts_of(entry.frames, self.window), self.store[position]
             last_step = [entry.frames - 2] if episode.header.terminated else []
             rewards = np.flatnonzero(episode.rewards > 0).tolist(), np.flatnonzero(episode.rewards < 0).tolist()
             for numbers, events in zip(windows_by_kind, (*rewards, last_step), strict=True):
-                numbers += [first + start for start in self._before(events, last)]
+                numbers += [first + start - starts.start for start in self._before(events, starts)]
             first = int(self._stops[position])
         weights = np.zeros(len(self))
         for numbers in windows_by_kind:
             weights[numbers] += 1 / max(len(numbers), 1)
         return weights
 
-    def _before(self, events: Sequence[int], last: int) -> list[int]:
-        """Return the first frames, at most `last`, of the windows that have one of the events to predict."""
+    def _before(self, events: Sequence[int], starts: range) -> list[int]:
+        """Return those of the starts whose windows have one of the events to predict."""
         length, context = self.window.length, self.window.context
-        ranges = (range(max(0, event - length + 2), min(last, event - context + 1) + 1) for event in events)
+        ranges = (
+            range(max(starts.start, event - length + 2), min(starts.stop, event - context + 2)) for event in events
+        )
         return sorted({start for starts in ranges for start in starts})
 
     def share_out(self, weights: NDArray[np.float64], shares: Sequence[float]) -> NDArray[np.float64]:
@@ -181,15 +186,16 @@ class Windows:
         """Return windows as one batch."""
         length = self.window.length
         frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
-        actions = np.empty((len(numbers), length - 1), np.int64)
-        rewards = np.empty((len(numbers), length - 1), np.float32)
+        actions = np.zeros((len(numbers), length - 1), np.int64)
+        rewards = np.zeros((len(numbers), length - 1), np.float32)
         terminated = np.zeros((len(numbers), length - 1), np.bool_)
         for row, number in enumerate(numbers.tolist()):
             position, start = self.locate(number)
-            episode, stop = self.store[position], start + length
-            self._decode(position, episode, start, frames[row])
-            actions[row] = episode.actions[start : stop - 1]
-            rewards[row] = episode.rewards[start : stop - 1]
+            episode, stop, padding = self.store[position], start + length, max(0, -start)
+            self._decode(position, episode, start + padding, frames[row, padding:])
+            frames[row, :padding] = frames[row, padding]
+            actions[row, padding:] = episode.actions[start + padding : stop - 1]
+            rewards[row, padding:] = episode.rewards[start + padding : stop - 1]
             if length > 1:
                 terminated[row, -1] = episode.header.terminated and stop == len(episode)
         palette = self.store.palette
@@ -210,16 +216,22 @@ class Windows:
             out[:] = episode.frames(start, stop)
             return
         episode.stored(start, stop, out)
-        if position not in self._tables and episode.palette is not None:
-            self._tables[position] = translation(episode.palette, palette)
-        table = self._tables[position]
+        own = self.store.entries[position].palette
+        if own not in self._tables and episode.palette is not None:
+            self._tables[own] = translation(episode.palette, palette)
+        table = self._tables[own]
         if table is not None and out.max() >= table.first_change:
             out[:] = np.frombuffer(out.tobytes().translate(table.table), np.uint8).reshape(out.shape)
 
 
+def starts_of(frames: int, window: Window) -> range:
+    """Return the first frames of the windows of an episode; below 0 where it is shorter than the window and padded."""
+    return range(0 if frames >= window.length else 1 - window.context, frames - window.length + 1)
+
+
 def count_starts(store: EpisodeStore, window: Window) -> NDArray[np.int64]:
     """Return how many windows begin in each episode, (episodes,)."""
-    return np.array([max(0, entry.frames - window.length + 1) for entry in store.entries], np.int64)
+    return np.array([len(starts_of(entry.frames, window)) for entry in store.entries], np.int64)
 
 
 def choose_starts(store: EpisodeStore, window: Window, count: int, *, seed: int, option: str) -> list[WindowStart]:
@@ -232,15 +244,15 @@ def choose_starts(store: EpisodeStore, window: Window, count: int, *, seed: int,
         longest = max((entry.frames for entry in store.entries), default=0)
         raise UserError(
             f"--{option} {window.horizon}: the longest of {len(store)} test episodes in {store.path} has {longest} "
-            f"frames, and {window.context} are given first; choose at most {max(0, longest - window.context)}, or "
-            "record longer episodes"
+            f"frames, and at least 1 is given first; choose at most {max(0, longest - 1)}, or record longer episodes"
         )
     chosen = []
     for position, share in enumerate(_deal(counts, count, seed)):
         source = store.sources[position]  # of several datasets, each counts its episodes from 0
         rng = generator("places", seed, store.entries[position].number, *([source] if source else []))
+        first = starts_of(store.entries[position].frames, window).start
         starts = rng.choice(int(counts[position]), int(share), replace=False)
-        chosen += [WindowStart(position, int(start)) for start in sorted(starts)]
+        chosen += [WindowStart(position, first + int(start)) for start in sorted(starts)]
     return chosen
 
 
@@ -255,6 +267,11 @@ def _deal(available: NDArray[np.int64], count: int, seed: int) -> list[int]:
                 shares[position] += 1
                 left -= 1
     return shares
+
+
+def pad_start(frames: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
+    """Return frames (T, …) with the first repeated `count` times before it."""
+    return np.concatenate((np.repeat(frames[:1], count, 0), frames)) if count else frames
 
 
 class WindowReader:
@@ -275,13 +292,16 @@ class WindowReader:
 
     def actions(self, first: int, stop: int) -> NDArray[np.int64]:
         """Return actions `first` to `stop` - 1 of each window, (B, n)."""
-        rows = [self.store[episode].actions[frame + first : frame + stop] for episode, frame in self.starts]
-        return np.stack(rows).astype(np.int64)
+        actions = np.zeros((len(self.starts), stop - first), np.int64)
+        for row, (episode, frame) in zip(actions, self.starts, strict=True):
+            padding = min(stop - first, max(0, -frame - first))
+            row[padding:] = self.store[episode].actions[frame + first + padding : frame + stop]
+        return actions
 
     def _read(self, start: WindowStart, first: int, stop: int) -> NDArray[np.uint8]:
-        episode = self.store[start.episode]
-        stored = episode.stored(start.frame + first, start.frame + stop)
-        return self.view.apply(stored, episode.palette)
+        episode, begin, end = self.store[start.episode], start.frame + first, start.frame + stop
+        pixels = self.view.apply(episode.stored(max(0, begin), max(1, end)), episode.palette)
+        return pad_start(pixels, max(0, -begin))[: stop - first]
 
 
 def stream(

@@ -244,7 +244,10 @@ def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowS
     ring = generator("shuffled", windows.seed).permutation(len(starts))
     donors = {int(ring[i]): starts[int(ring[i - 1])] for i in range(len(starts))}
     first, stop = windows.context - 1, windows.length - 1
-    rows = [windows.store[donors[i].episode].actions[donors[i].frame :][first:stop] for i in range(len(starts))]
+    rows = [
+        windows.store[donors[i].episode].actions[donors[i].frame + first : donors[i].frame + stop]
+        for i in range(len(starts))
+    ]
     actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, windows.horizon), np.int64)
     size = windows.batch_size
     return [(batch, actions[i * size : i * size + size]) for i, batch in enumerate(batches(starts, size))]

@@ -107,7 +107,8 @@ def record_clip(
         model.name: np.concatenate([to_frames(p) for p in model.look_ahead(truth[:, :context], actions)])
         for model in models
     }
-    where = None if positions is None else positions[start.episode][start.frame : start.frame + length]
+    numbers = np.maximum(np.arange(start.frame, start.frame + length), 0)  # below 0: the first frame, repeated
+    where = None if positions is None else positions[start.episode][numbers]
     return Clip(
         title=f"episode {store.entries[start.episode].number}, frame {start.frame}",
         truth=in_color(truth[0]),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acvp.console import Progress
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import WindowReader, WindowStart
+from acvp.data.windows import Window, WindowReader, WindowStart, starts_of
 from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
 from acvp.models.heads import REWARD_CLASSES, reward_class
@@ -70,10 +70,11 @@ def choose_steps(store: EpisodeStore, context: int, *, count: int, seed: int) ->
     draw = generator("outcomes", seed)
     for position in sorted(draw.permutation(len(store))[:count].tolist()):
         episode = store[position]
-        for step in range(context - 1, len(episode) - 1):
+        for start in starts_of(len(episode), Window(context, 1)):
+            step = start + context - 1
             last = episode.header.terminated and step == len(episode) - 2
             kind = 0 if last else 1 if episode.rewards[step] else 2
-            kinds[kind].append(WindowStart(position, step - context + 1))
+            kinds[kind].append(WindowStart(position, start))
     starts: list[WindowStart] = []
     weights: list[float] = []
     for kind_starts, share in zip(kinds, _shares([len(kind) for kind in kinds], count), strict=True):

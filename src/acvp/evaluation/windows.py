@@ -19,7 +19,7 @@ from acvp.data.frames import View
 from acvp.data.replay import replay, replay_game
 from acvp.data.split import refuse_leaks
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import WindowStart
+from acvp.data.windows import WindowReader, WindowStart
 from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
@@ -188,14 +188,14 @@ def _replayed(store: EpisodeStore, episode: int, game: Game, stop: int) -> Itera
 def _branched(
     store: EpisodeStore, start: WindowStart, view: View, context: int, plans: Plans, game: Game
 ) -> BranchedState | None:
-    episode, stop = store[start.episode], start.frame + context
+    window = WindowReader(store, [start], view)
     futures = list(game.branch(plans.tolist()))
     if any(len(steps) < plans.shape[1] for steps in futures):
         return None
     return BranchedState(
         start=start,
-        given=view.apply(episode.stored(start.frame, stop), episode.palette),
-        between=episode.actions[start.frame : stop - 1].astype(np.int64),
+        given=window.frames(0, context)[0],
+        between=window.actions(0, context - 1)[0],
         plans=plans,
         futures=view.apply(np.stack([[step.frame for step in steps] for steps in futures]), None),
     )

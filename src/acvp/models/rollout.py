@@ -33,8 +33,9 @@ class Rollout(NamedTuple):
 def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the frames that the actions lead to, (K, H, W, C), after real frames (T, H, W, C), oldest first.
 
-    Of the T frames the last ``predictor.context`` are used. ``actions`` are K indices (K,), one for each frame to
-    predict, or vectors (K, A). With a batch, (B, T, H, W, C) and (B, K) or (B, K, A) give (B, K, H, W, C).
+    Of the T frames the last ``predictor.context`` are used; if there are fewer, the first is repeated before them.
+    ``actions`` are K indices (K,), one for each frame to predict, or vectors (K, A). With a batch,
+    (B, T, H, W, C) and (B, K) or (B, K, A) give (B, K, H, W, C).
     """
     return _rollout(predictor, frames, actions)[0]
 
@@ -66,7 +67,9 @@ def _rollout(
     normalizer = predictor.normalizer
     device = normalizer.mean.device
     vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
-    real = torch.from_numpy(np.ascontiguousarray(frames[:, -predictor.context :])).to(device)
+    missing = max(0, predictor.context - frames.shape[1])
+    given = np.concatenate((np.repeat(frames[:, :1], missing, 1), frames[:, -predictor.context :]), 1)
+    real = torch.from_numpy(given).to(device)
     predicted, outcomes = [], []
     for step, (frame, state) in enumerate(imagine(predictor, predictor.observe(normalizer.to_float(real)), vectors), 1):
         if not bool(frame.isfinite().all()):
@@ -86,10 +89,8 @@ def _check(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any
         raise InputTypeError(f"frames are {frames.dtype}, expected uint8 {expected} with pixels 0..255")
     if frames.ndim not in (4, 5) or frames.shape[-3:] != (height, width, channels):
         raise FrameError(f"frames have shape {frames.shape}, expected {expected}, oldest first")
-    if frames.shape[-4] < predictor.context:
-        raise FrameError(
-            f"frames have shape {frames.shape}: {frames.shape[-4]} real frames, the predictor needs {predictor.context}"
-        )
+    if not frames.shape[-4]:
+        raise FrameError(f"frames have shape {frames.shape}: no real frames, at least 1 is needed")
     _check_actions(predictor, frames, actions)
 
 

@@ -11,6 +11,7 @@ Shapes: T frames, H height, W width, N colors, n objects.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.models.config import Progress
@@ -77,7 +79,24 @@ class Background:
 def find_background(
     store: EpisodeStore, numbers: NDArray[np.int64], colors: int, progress: Progress = lambda done, total: None
 ) -> Background:
-    """Return the background of a dataset; ``numbers`` are the classes of its colors, of which there are ``colors``."""
+    """Return the background of a dataset; ``numbers`` are the classes of its colors, of which there are ``colors``.
+
+    It is computed once for a dataset and cached beside it.
+    """
+
+    def compute() -> Arrays:
+        counts, present = _color_counts(store, numbers, colors, progress)
+        return {"counts": counts, "present": present}
+
+    settings = {"numbers": numbers.tolist(), "colors": colors, "frames": SAMPLED_FRAMES}
+    arrays = cached(store, "color-counts", settings, compute, lambda: progress(0, len(store)))
+    return _background(arrays["counts"], arrays["present"])
+
+
+def _color_counts(
+    store: EpisodeStore, numbers: NDArray[np.int64], colors: int, progress: Progress
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how often each pixel has each color, (N, H, W), in some frames, and how many of them have it, (N,)."""
     windows = Windows(store, Window(1, 0))
     spread = np.linspace(0, len(windows) - 1, min(SAMPLED_FRAMES, len(windows))).astype(np.int64)
     height, width = store.info.frame_shape[:2]
@@ -88,7 +107,7 @@ def find_background(
         counts += np.bincount(at.ravel(), minlength=len(counts))
         present += np.stack([np.bincount(frame, minlength=colors) > 0 for frame in frames]).sum(0)
         progress(first + len(frames), len(spread))
-    return _background(counts.reshape(colors, height, width), present)
+    return counts.reshape(colors, height, width), present
 
 
 def _background(counts: NDArray[np.int64], present: NDArray[np.int64]) -> Background:
@@ -197,7 +216,25 @@ def find_moves(
     most: int,
     progress: Progress = lambda done, total: None,
 ) -> tuple[Motion, ...]:
-    """Return the moves that objects of a dataset make most often, the most frequent first."""
+    """Return the moves that objects of a dataset make most often, the most frequent first.
+
+    They are computed once for a dataset and cached beside it.
+    """
+
+    def compute() -> Arrays:
+        moves = _find_moves(store, numbers, background, most, progress)
+        return {"moves": np.array(moves, np.int64).reshape(-1, 2)}
+
+    digest = hashlib.sha256(background.kinds_table().tobytes()).hexdigest()
+    settings = {"numbers": numbers.tolist(), "background": digest, "most": most, "pairs": SAMPLED_PAIRS}
+    arrays = cached(store, "moves", settings, compute, lambda: progress(0, len(store)))
+    return tuple((y, x) for y, x in arrays["moves"].tolist())
+
+
+def _find_moves(
+    store: EpisodeStore, numbers: NDArray[np.int64], background: Background, most: int, progress: Progress
+) -> tuple[Motion, ...]:
+    """Compute the moves of `find_moves`."""
     windows = Windows(store, Window(1, 1))
     spread = np.linspace(0, len(windows) - 1, min(SAMPLED_PAIRS, len(windows))).astype(np.int64)
     table, counts = background.kinds_table(), dict[Motion, int]()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.data.priorities import frame_blocks
+from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.models.checks import ConfigError
@@ -174,6 +175,20 @@ def find_mask(
     """
     if not _known(train, colors) or held_out.palette is None:
         return PaletteMask(np.ones((len(colors), *train.info.frame_shape[:2]), np.bool_), None, 0.0)
+
+    def compute() -> Arrays:
+        palette_mask = _find_mask(train, held_out, colors, progress)
+        numbers = [np.nan if palette_mask.reach is None else palette_mask.reach, palette_mask.violations]
+        return {"mask": palette_mask.mask, "numbers": np.array(numbers, np.float64)}
+
+    settings = {"held_out": held_out.digest, "colors": colors, "reaches": REACHES, "violations": MOST_VIOLATIONS}
+    arrays = cached(train, "palette-mask", settings, compute, lambda: progress(0, len(train)))
+    reach, violations = arrays["numbers"].tolist()
+    return PaletteMask(arrays["mask"], None if np.isnan(reach) else int(reach), violations)
+
+
+def _find_mask(train: EpisodeStore, held_out: EpisodeStore, colors: Sequence[Color], progress: Progress) -> PaletteMask:
+    """Compute the mask of `find_mask`."""
     seen = _seen(train, colors, progress)
     for reach in REACHES:
         wider = _widened(seen, reach)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from acvp.data.frames import MAX_COLORS, Palette, View
 from acvp.data.priorities import CELL, changed_cells_of
+from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
@@ -92,8 +93,20 @@ def motions_of(store: EpisodeStore, cell: int, *, seed: int, view: View | None =
     """Return the motions that explain most of what changes.
 
     A motion explains a cell, cell × cell pixels, if the earlier frame, moved, shows the same pixels there. Counted are
-    cells that changed and are not of one color.
+    cells that changed and are not of one color. They are computed once for a dataset and cached beside it.
     """
+
+    def compute() -> Arrays:
+        motions = _motions_of(store, cell, seed=seed, view=view)
+        return {name: np.array(moves, np.int64).reshape(-1, 2) for name, moves in motions._asdict().items()}
+
+    settings = {"cell": cell, "seed": seed, "view": view.name if view else None}
+    arrays = cached(store, "motions", settings, compute)
+    return Motions(*(tuple((y, x) for y, x in arrays[name].tolist()) for name in Motions._fields))
+
+
+def _motions_of(store: EpisodeStore, cell: int, *, seed: int, view: View | None) -> Motions:
+    """Compute the motions of `motions_of`."""
     windows = Windows(store, Window(2, 1), view)
     height, width = (view.shape(store.info.frame_shape) if view else store.info.frame_shape)[:2]
     count = max(1, min(TRIPLES, PIXELS // (height * width)))
@@ -187,12 +200,24 @@ def palette_cycle_of(store: EpisodeStore) -> dict[Color, Color]:
     """
     if store.palette is None:
         return {}
+
+    def compute() -> Arrays:
+        pairs = [(*old, *new) for old, new in _palette_cycle_of(store, palette).items()]
+        return {"pairs": np.array(pairs, np.uint8).reshape(-1, 6)}
+
+    palette = store.palette
+    pairs = cached(store, "palette-cycle", {"frames": CYCLE_FRAMES}, compute)["pairs"].tolist()
+    return {tuple(pair[:3]): tuple(pair[3:]) for pair in pairs}
+
+
+def _palette_cycle_of(store: EpisodeStore, palette: Palette) -> dict[Color, Color]:
+    """Compute the color that each color turns into most often."""
     windows = Windows(store, Window(1, 0))
     seen = np.zeros((256, 256), np.int64)
     for position in _spread(store):
         for _, before, after in changed_cells_of(windows, position):
             np.add.at(seen, _changed_color(before, after), 1)
-    colors = [tuple(color) for color in store.palette.tolist()]
+    colors = [tuple(color) for color in palette.tolist()]
     return {colors[old]: colors[new] for old, new in enumerate(seen.argmax(1)) if seen[old, new] >= FEWEST_CHANGES}
 
 

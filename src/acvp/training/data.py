@@ -16,6 +16,7 @@ from acvp.data.episode import CHUNK_FRAMES
 from acvp.data.frames import RGB, View, get_view
 from acvp.data.priorities import step_priorities, window_priorities
 from acvp.data.split import refuse_leaks, split_positions
+from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError
@@ -115,8 +116,8 @@ class TrainingData:
         context = max(HELD_OUT_CONTEXT, self.config.predictor.context)
         horizons = tuple(h for h in self.config.horizons if context + h <= longest)
         if not horizons:
-            context = self.config.predictor.context
-            horizons = (min(self.config.horizons),)
+            context = self.config.predictor.context  # padded where an episode is shorter
+            horizons = tuple(h for h in self.config.horizons if h < longest) or (min(self.config.horizons),)
         window = Window(context, max(horizons))
         return Windows(self.test, window, None if self._stored_as_seen else self.view), horizons
 
@@ -126,13 +127,28 @@ MEAN_FRAMES = 50_000
 
 
 def mean_frame(store: EpisodeStore, view: View = RGB, *, seed: int = 0) -> NDArray[np.float32]:
-    """Return the mean over all frames of a dataset, per pixel and channel, in pixel values: (h, w, channels)."""
-    chunks = [(i, first) for i, entry in enumerate(store.entries) for first in range(0, entry.frames, CHUNK_FRAMES)]
+    """Return the mean over all frames of a dataset, per pixel and channel, in pixel values: (h, w, channels).
+
+    It is computed once for a dataset and cached beside it.
+    """
+
+    def compute() -> Arrays:
+        return {"mean": _mean_frame(store, view, seed)}
+
+    return cached(store, "mean", {"view": view.name, "seed": seed, "frames": MEAN_FRAMES}, compute)["mean"]
+
+
+def _mean_frame(store: EpisodeStore, view: View, seed: int) -> NDArray[np.float32]:
+    """Compute the mean of `mean_frame`."""
+    stops = np.cumsum([-(-entry.frames // CHUNK_FRAMES) for entry in store.entries])  # of the chunks of each episode
+    numbers = np.arange(stops[-1] if len(stops) else 0)
     if store.frames > MEAN_FRAMES:
-        drawn = generator("mean", seed).choice(len(chunks), MEAN_FRAMES // CHUNK_FRAMES, replace=False)
-        chunks = [chunks[k] for k in sorted(drawn.tolist())]
+        drawn = generator("mean", seed).choice(len(numbers), MEAN_FRAMES // CHUNK_FRAMES, replace=False)
+        numbers = np.sort(drawn)
+    positions = np.searchsorted(stops, numbers, side="right")
+    firsts = (numbers - np.concatenate(([0], stops))[positions]) * CHUNK_FRAMES
     total, count = np.zeros(view.shape(store.info.frame_shape), np.float64), 0
-    for i, first in chunks:
+    for i, first in zip(positions.tolist(), firsts.tolist(), strict=True):
         episode = store[i]
         frames = view.apply(episode.stored(first, min(first + CHUNK_FRAMES, len(episode))), episode.palette)
         total += frames.sum(axis=0, dtype=np.uint32)

@@ -150,8 +150,8 @@ def _announce(trainer: Trainer) -> None:
     for number, phase in enumerate(trainer.config.phases, 1):
         left_out = data.windows(phase).left_out
         if left_out:
-            frames = phase.context + phase.predict
-            display.print(f"phase {number}: {counted(left_out, 'episode')} left out, shorter than its {frames} frames")
+            episodes = counted(left_out, "episode")
+            display.print(f"phase {number}: {episodes} left out, with under {phase.predict + 1} frames")
     _prepare(trainer)
     display.print(check_disk(trainer))
     for line in _estimated(trainer):
