@@ -1,4 +1,4 @@
-# make play | demo | docs | pictures | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams
+# make play | demo | docs | pictures | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams | bench-scale
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 PIP_ARGS ?=
 DOCS_STAMP := .venv/.docs-installed
 
-.PHONY: play pictures docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams clean
+.PHONY: play pictures docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams bench-scale clean
 
 # Opens the predictors that come with acvp in the browser, each beside its real game.
 play: install
@@ -77,6 +77,10 @@ faults: install
 
 bench-data: install
 	$(BIN)/python -m benchmarks.data
+
+# Synthetic datasets of 10⁵ and 10⁶ frames, deleted afterwards: 1 GB of disk, about 10 minutes on one core.
+bench-scale: install
+	$(BIN)/python -m benchmarks.scale
 
 bench-pixel: install
 	$(BIN)/python -m benchmarks.pixel_speed

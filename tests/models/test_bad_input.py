@@ -45,8 +45,16 @@ def test_a_context_that_is_too_short(name: str) -> None:
         predictor.observe(frames[:, 2:])
     with pytest.raises(FrameError, match=f"at least {predictor.context + 2} are needed"):
         predictor(frames, actions, predict=2)
-    with pytest.raises(FrameError, match=f"needs {predictor.context}"):
-        rollout(predictor, ONE[: predictor.context - 1], np.array([0]))
+
+
+@pytest.mark.parametrize("name", ["feedforward", "recurrent"])
+def test_a_rollout_repeats_the_first_of_too_few_frames(name: str) -> None:
+    predictor = small_predictor(name)
+    frames = np.random.default_rng(1).integers(0, 256, (predictor.context - 2, *ONE.shape[1:]), np.uint8)
+    padded = np.concatenate((frames[:1], frames[:1], frames))
+    future = rollout(predictor, frames, np.array([0, 1]))
+    assert np.array_equal(future, rollout(predictor, padded, np.array([0, 1])))
+    assert not np.array_equal(future, rollout(predictor, np.concatenate((frames, frames[-1:])), np.array([0, 1])))
 
 
 @every

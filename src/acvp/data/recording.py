@@ -190,6 +190,9 @@ class StoreWriter:
         """The entries of the dataset, by number."""
         return [self._entries[number] for number in sorted(self._entries)]
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def entry(self, number: int) -> IndexEntry | None:
         """Return the entry of an episode; None: the dataset does not have it."""
         return self._entries.get(number)
