@@ -96,6 +96,16 @@ def test_a_claim_about_five_games_is_refuted_by_one_and_says_how_many_were_run(t
     assert {game: each.holds for game, each in found.findings.items()} == {"freeway": True, "qbert": False}
 
 
+def test_a_game_that_the_paper_does_not_have_confirms_nothing(tmp_path: Path) -> None:
+    better = {"feedforward": 1.0, "recurrent": 2.0, "no-action": 4.0, "mlp": 9.0}
+    write(tmp_path / "a", "evaluation.json", evaluation(better, "acvp/Toy-v0"))
+    found = row(tmp_path, 9)
+    assert found.findings["toy"].holds is True
+    assert (found.conclusion, found.coverage) == ("not run", "")
+    write(tmp_path / "b", "evaluation.json", evaluation(better | {"mlp": 0.1}, "ALE/Qbert-v5"))
+    assert row(tmp_path, 9).coverage == "holds in 0 of 1 games run; the claim is about 5"
+
+
 @pytest.mark.parametrize(("low", "high", "order"), [(-3.0, -1.0, -1), (-1.0, 1.0, 0), (1.0, 3.0, 1)])
 def test_paired_differences_count_before_separate_bands(low: float, high: float, order: int) -> None:
     wide = {"a": {"error": band(1.0, -9.0, 9.0)}, "b": {"error": band(1.0, -9.0, 9.0)}}

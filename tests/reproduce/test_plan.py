@@ -95,8 +95,14 @@ def test_only_selects_a_part_and_what_it_needs() -> None:
     names = [step.name for step in plan_of("cpu", only=("figure5",), games=("qbert",)).steps]
     networks = [f"qbert/{name}" for name in ("feedforward", "recurrent", "no-action", "mlp")]
     assert names == ["qbert/train", *networks, "qbert/control", "claims"]
+    assert plan_of("cpu", only=("table2", "figure8")) == plan_of("cpu", only=("table1,figure7",))
     both = plan_of("cpu", only=("figure5,dqn",), games=("qbert",))
     assert {step.name for step in both.steps} == {*names, "qbert/agent-score"}
+
+
+def test_every_figure_of_the_results_can_be_named() -> None:
+    for part in (*(f"figure{number}" for number in range(2, 9)), "table1", "table2"):
+        assert plan_of("smoke", only=(part,), games=("freeway",)).steps
 
 
 def test_every_part_has_steps_at_every_scale() -> None:

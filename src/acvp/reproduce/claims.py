@@ -49,9 +49,14 @@ class Claim:
     needs: tuple[str, ...] = ()
     """Games without which nothing can be said."""
 
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The paper's games that it is about."""
+        return PAPER_GAMES if self.games is None else self.games
+
     def conclusion(self, findings: Mapping[str, Finding]) -> Conclusion:
-        """Return the conclusion on what the results say by game."""
-        held = [finding.holds for finding in findings.values()]
+        """Return the conclusion on what the results say by game; games that the paper does not have do not count."""
+        held = [finding.holds for game, finding in findings.items() if game in self.about]
         if self.least is not None:
             if held.count(True) >= self.least:
                 return "confirmed"
@@ -75,11 +80,11 @@ class Row:
     @property
     def coverage(self) -> str:
         """In how many of the games that were run it holds, and how many the claim is about; empty for one game."""
-        about = len(self.claim.games or PAPER_GAMES)
-        if about == 1 or not self.findings:
+        about = self.claim.about
+        counted = [finding.holds for game, finding in self.findings.items() if game in about]
+        if len(about) == 1 or not counted:
             return ""
-        held = sum(finding.holds is True for finding in self.findings.values())
-        return f"holds in {held} of {len(self.findings)} games run; the claim is about {about}"
+        return f"holds in {counted.count(True)} of {len(counted)} games run; the claim is about {len(about)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
