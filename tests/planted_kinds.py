@@ -44,6 +44,7 @@ from tests.training import small
 
 EVALUATED = ("--horizon", "3", "--windows", "3", "--shuffled-windows", "0", "--videos", "1", "--device", "cpu")
 REPORT = command("report", "--runs", "{}/run", "--results", "{}/run", "--out", "{}/new/report.html")
+CLAIMS = command("claims", "--results", "{}/run", "--out", "{}/new-claims")
 IMPORTED = (command("data", "info", "{}/new"), command("data", "verify", "{}/new", "--replay"))
 STORE_VERBS = (
     command("data", "info", "{}/store", "--sheet", "{}/sheet.png"),
@@ -96,12 +97,12 @@ KINDS = [
          part_texts, write_part),
     Kind("run config", "base", "run/config.json", RUN_VERBS[:3], SEALED),
     Kind("run starts", "base", "run/starts.jsonl", (REPORT,), LINES),
-    Kind("run metrics", "base", "run/metrics.jsonl", (REPORT,), LINES),
+    Kind("run metrics", "base", "run/metrics.jsonl", (REPORT, CLAIMS), LINES),
     Kind("predictor", "base", "run/predictor/config.json", (*RUN_VERBS, EXPLORE), PREDICTOR),
     Kind("agent", "base", "agent/config.json", AGENT_VERBS, SEALED),
-    Kind("evaluation", "base", "run/evaluation.json", (REPORT,), PLAIN),
-    Kind("counterfactual", "base", "run/counterfactual.json", (REPORT,), PLAIN),
-    Kind("analysis", "base", "run/analysis.json", (REPORT,), PLAIN),
+    Kind("evaluation", "base", "run/evaluation.json", (REPORT, CLAIMS), PLAIN),
+    Kind("counterfactual", "base", "run/counterfactual.json", (REPORT, CLAIMS), PLAIN),
+    Kind("analysis", "base", "run/analysis.json", (REPORT, CLAIMS), PLAIN),
     Kind("control parts", "base", "controlled/control.jsonl", (CONTROL,), LINES),
     Kind("explore parts", "base", "explored/explore.jsonl", (EXPLORE,), LINES),
     Kind("training config", "training", "trained/config.json", (train_on,), SEALED),
