@@ -137,7 +137,7 @@ def on_card(driver: str, body: dict[str, Any], name: str) -> str:
     beside = "; ".join(f"{model} {wrong[model]}" for model in REFERENCES)
     lost = body["lost"][name]
     return (
-        f"{body['windows']} windows while {driver} plays: keys work after {at} predicted steps in {shares}; wrong "
+        f"{body['windows']} windows while {driver} plays; keys work after {at} predicted steps in {shares}; wrong "
         f"pixels at these steps {wrong[name]} ({beside}); controlled object lost "
         f"{'by step ' + str(lost) if lost else 'after the horizon'} in half of them"
     )
