@@ -192,6 +192,20 @@ def test_the_grid_learns_from_some_windows_and_objects_from_all() -> None:
     assert not torch.equal(before["move_loss"], after["move_loss"])
 
 
+def test_objects_are_drawn_in_colors_that_the_palette_mask_allows() -> None:
+    predictor = make()
+    frames = normalized(predictor, np.stack([squares((10, 5), (30, 20))] * 4)[None])
+    mask = np.ones((len(PALETTE), HEIGHT, WIDTH), np.bool_)
+    mask[GREEN, :, : WIDTH // 2] = False
+    free, _ = predictor.predict(predictor.observe(frames), torch.tensor([1]))
+    assert (classes(predictor, free)[0, :, : WIDTH // 2] == GREEN).any(), "random weights draw any color"
+    predictor.set_palette_mask(mask)
+    masked, _ = predictor.predict(predictor.observe(frames), torch.tensor([1]))
+    shown = classes(predictor, masked)[0]
+    assert not (shown[:, : WIDTH // 2] == GREEN).any()
+    assert (shown[:, WIDTH // 2 :] == GREEN).any()
+
+
 def test_ages_count_the_steps_since_a_pixel_changed() -> None:
     predictor = make()
     frames = np.stack([squares((10, 2)), squares((10, 5)), squares((10, 5)), squares((10, 5))])

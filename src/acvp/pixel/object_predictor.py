@@ -289,10 +289,18 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         copies = copy_sources(memory, look, center, self.object_config)
         drawn = drawn_colors(self.object_network.draw(acted, move, copies), copies)
         at, mine = owned(objects.row, center, classes.shape)
+        drawn = torch.where(self._allowed(at, drawn), drawn, copies[:, 1])
         painted = classes.flatten().clone()
         painted[at[mine]] = drawn[mine].to(painted.dtype)
         lively = are_lively(memory, objects)
         return painted.view_as(classes), self._with_objects(outcome, acted, objects.row, lively)
+
+    def _allowed(self, at: Tensor, colors: Tensor) -> Tensor:
+        """Return whether the palette mask allows colors (n, D, D) at pixels ``at`` of frames (R, H, W)."""
+        if self.palette_mask is None:
+            return torch.ones_like(colors, dtype=torch.bool)
+        bits = self.palette_mask.flatten(0, 1)  # (H·W, ⌈N / 8⌉), the first color in the highest bit
+        return (bits[at % len(bits), colors // 8] >> (7 - colors % 8)) & 1 == 1
 
     def _moved(self, objects: Objects, move: Tensor) -> Tensor:
         """Return the centers of objects after moves, inside the frame."""
