@@ -119,7 +119,7 @@ ACTING = (
     ),
     Mutant(
         "rewinding loses one of the newest states",
-        "play/session.py",
+        "play/rewind.py",
         "self._entries[-RECENT - 1][0] % EVERY:\n            self._drop(-RECENT - 1)",
         "self._entries[-RECENT][0] % EVERY:\n            self._drop(-RECENT)",
         "play/test_rewind.py::test_the_newest_are_all_kept_and_older_ones_thinned",

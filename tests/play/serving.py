@@ -23,14 +23,15 @@ from tests.faults import PATIENCE
 
 @contextmanager
 def serve(
-    make_session: Callable[[], Session],
+    make_session: Callable[..., Session],
     sessions: int = 4,
     limits: Limits = Limits(),  # noqa: B008
+    **options: Any,
 ) -> Iterator[int]:
     """Serve sessions and yield the port."""
     listener = free_socket(18710)
     port = int(listener.getsockname()[1])
-    server = make_server(make_app(make_session, port=port, sessions=sessions, limits=limits), limits)
+    server = make_server(make_app(make_session, port=port, sessions=sessions, limits=limits, **options), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -79,9 +80,9 @@ def unpack(message: bytes) -> tuple[int, dict[str, Any], bytes]:
 class Client:
     """A page without a browser."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, query: str = "") -> None:
         origin = Origin(f"http://127.0.0.1:{port}")
-        self.socket = connect(f"ws://127.0.0.1:{port}/play", origin=origin, open_timeout=PATIENCE).__enter__()
+        self.socket = connect(f"ws://127.0.0.1:{port}/play{query}", origin=origin, open_timeout=PATIENCE).__enter__()
         self.streams = {"real": Frames(), "imagined": Frames()}
 
     def __enter__(self) -> Self:

@@ -224,7 +224,7 @@ def test_no_file_left_to_listen_with(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("acvp.play.server.free_socket", none_left)
-    monkeypatch.setattr("acvp.play.server.session_maker", lambda config: lambda: Client.__new__(Client))
+    monkeypatch.setattr("acvp.play.server.session_maker", lambda config, models: lambda: Client.__new__(Client))
     monkeypatch.setattr(Client, "close", lambda self: None, raising=False)
     with pytest.raises(UserError, match="ulimit"):
         play(PlayConfig(browser=False), print)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.play.session import EVERY, RECENT, RewindBuffer
+from acvp.play.rewind import EVERY, RECENT, RewindBuffer
 
 
 def pop_all(buffer: RewindBuffer[int]) -> list[int]:

@@ -10,6 +10,7 @@ from tyro.conf import arg
 
 from acvp.console import Module, optional
 from acvp.errors import AT_ONCE, UserError, require, require_seed
+from acvp.play.resync import WHEN_LOST, AutoResync
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Agent steps per second that a player may set."""
@@ -21,7 +22,7 @@ HOTTEST = 10.0
 class PlayConfig:
     """Play a predictor in the browser, side by side with the real game."""
 
-    predictors: Annotated[tuple[str, ...], arg(metavar="PREDICTOR …")] = ("freeway",)
+    predictors: Annotated[tuple[str, ...], optional("PREDICTOR …", "choose on the page")] = ()
     """Run folders, predictor folders or packaged names (freeway).
     The page starts with the first one and can switch to the others and to all packaged ones."""
     data: Annotated[Path | None, optional("PATH", "none")] = None
@@ -41,6 +42,13 @@ class PlayConfig:
     """Maximum number of pages that can play at the same time."""
     rewind_mb: int = 128
     """Size of the rewind buffer of each page, in MB. It keeps the last 15 agent steps, then every fifth."""
+    fast_forward: bool = True
+    """Start in the middle of a game: wait until keys work, then let the policy play one to six seconds."""
+    auto_resync: str = WHEN_LOST
+    """When to resync the dream with the real frames by itself: off; lost: when the controlled object was lost for a
+    second, and after 300 steps at the latest; or after a number of steps. The page can change it."""
+    record: Annotated[Path | None, optional("PATH", "record nothing")] = None
+    """Folder for recordings of the games that you play: a dataset for each game."""
     seed: int = 0
     """Random seed of the first game. Each reset adds 1."""
     import_module: Module = None
@@ -54,6 +62,7 @@ class PlayConfig:
         require(1, 65535, port=self.port)
         require(1, AT_ONCE, sessions=self.sessions)
         require(1, rewind_mb=self.rewind_mb)
+        AutoResync.parse(self.auto_resync)
         require_seed(self.seed)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from acvp.errors import UserError
-from acvp.play.protocol import Note, PictureStream, Reply, Video, grid_message, parse, video_message, welcome
+from acvp.play.protocol import Link, Note, PictureStream, Reply, Video, grid_message, parse, video_message, welcome
 from acvp.play.session import Session
 from acvp.play.worlds import ActionGrid, share_cores
 
@@ -248,6 +248,8 @@ class Connection:
     async def _reply(self, reply: Reply) -> None:
         if isinstance(reply, Note):
             await self._socket.send_text(json.dumps({"note": reply.text}))
+        elif isinstance(reply, Link):
+            await self._socket.send_text(json.dumps({"link": reply.text}))
         elif isinstance(reply, ActionGrid):
             await self._socket.send_bytes(grid_message(reply))
         elif isinstance(reply, Video):

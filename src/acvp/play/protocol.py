@@ -46,12 +46,23 @@ class Video:
     data: bytes
 
 
-Reply = Note | ActionGrid | Video | None
+@dataclass(frozen=True)
+class Link:
+    """The text of a link to this game."""
+
+    text: str
+
+
+Reply = Note | Link | ActionGrid | Video | None
 
 
 def _change_driver(session: Session) -> Reply:
     text = session.change_driver()
     return None if text is None else Note(text)
+
+
+def _share(session: Session) -> Reply:
+    return Link(session.share())
 
 
 def _end_clip(session: Session, kind: str) -> Reply:
@@ -70,6 +81,9 @@ COMMANDS: dict[str, tuple[Callable[..., Reply], dict[str, type]]] = {
     "change_driver": (_change_driver, {}),
     "pause": (Session.pause, {"on": bool}),
     "fps": (Session.set_fps, {"fps": float}),
+    "auto_resync": (Session.set_auto_resync, {"mode": str}),
+    "share": (_share, {}),
+    "replay": (Session.replay, {"text": str, "last": bool}),
     "record": (Session.record, {}),
     "end_clip": (_end_clip, {"kind": str}),
 }
@@ -214,6 +228,8 @@ def facts(session: Session) -> dict[str, Any]:
         "driver": session.driver,
         "policy": session.policy_name,
         "paused": session.paused,
+        "auto_resync": str(session.auto_resync),
+        "notice": session.notice,
         "fps": session.fps,
         "recording": None if session.clip is None else len(session.clip),
         "scrub": [world.episode_index, world.frame_index] if isinstance(world, RecordedWorld) else None,

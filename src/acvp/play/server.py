@@ -12,13 +12,15 @@ import mimetypes
 import socket
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -29,9 +31,12 @@ from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.play.config import PlayConfig
 from acvp.play.connection import OUT_OF_FILES, Connection, Limits, is_out_of_files
-from acvp.play.model_pool import make_model_pool
+from acvp.play.loops import Loops
+from acvp.play.model_pool import ModelPool, make_model_pool
 from acvp.play.players import Players
 from acvp.play.protocol import MAX_MESSAGE
+from acvp.play.recorder import PlayRecorder
+from acvp.play.resync import AutoResync
 from acvp.play.session import Session
 
 HOST = "127.0.0.1"
@@ -64,34 +69,47 @@ def play(config: PlayConfig, report: Callable[[str], None]) -> None:
 
 
 def _serve(config: PlayConfig, report: Callable[[str], None]) -> None:
-    make_session = session_maker(config)
-    make_session().close()  # so that a mistake shows here and not in the page
+    models = make_model_pool(config.predictors, temperature=config.temperature, seed=config.seed)
+    make_session = session_maker(config, models)
+    session_maker(
+        replace(config, fast_forward=False), models
+    )().close()  # so that a mistake shows here, not in the page
     listener = free_socket(config.port)
     port = listener.getsockname()[1]
     if port != config.port:
         report(f"port {config.port} is taken")
     address = f"http://{HOST}:{port}/"
     report(f"playing at {address} (ctrl-C ends it)")
-    server = make_server(make_app(make_session, port=port, sessions=config.sessions))
+    loops = Loops(models, config.seed)
+    app = make_app(make_session, port=port, sessions=config.sessions, loops=loops, choose=not config.predictors)
+    server = make_server(app)
     if config.browser and not open_page(address):
         report("no browser found here: open the address yourself")
-    server.run(sockets=[listener])
+    try:
+        server.run(sockets=[listener])
+    finally:
+        loops.close()
 
 
-def session_maker(config: PlayConfig) -> Callable[[], Session]:
-    """Return a function that makes a new session; all of them share one model pool."""
-    models = make_model_pool(config.predictors, temperature=config.temperature, seed=config.seed)
+def session_maker(config: PlayConfig, pool: ModelPool | None = None) -> Callable[..., Session]:
+    """Return a function that makes a new session, of the predictor of a name or the first one; all share a pool."""
+    models = pool or make_model_pool(config.predictors, temperature=config.temperature, seed=config.seed)
     players = Players(config.policy)
     store = None if config.data is None else EpisodeStore(config.data)
+    recorder = None if config.record is None else PlayRecorder(config.record)
 
-    def make() -> Session:
+    def make(first: str | None = None) -> Session:
         return Session(
             models,
+            first=first,
             store=store,
             players=players,
             fps=config.fps,
             seed=config.seed,
             rewind_bytes=config.rewind_mb * 10**6,
+            auto_resync=AutoResync.parse(config.auto_resync),
+            fast_forward=config.fast_forward,
+            recorder=recorder,
         )
 
     return make
@@ -103,11 +121,33 @@ def page_files() -> dict[str, bytes]:
 
 
 def make_app(
-    make_session: Callable[[], Session], *, port: int, sessions: int, limits: Limits = DEFAULT_LIMITS
+    make_session: Callable[..., Session],
+    *,
+    port: int,
+    sessions: int,
+    limits: Limits = DEFAULT_LIMITS,
+    loops: Loops | None = None,
+    choose: bool = False,
 ) -> ASGIApp:
-    """Return the application: the page's files by name, and the socket, for this many sessions at once."""
+    """Return the application: the page's files by name, and the socket, for this many sessions at once.
+
+    ``loops`` are those of the start page, on which the page opens if ``choose`` is true.
+    """
     page = page_files()
+    if choose:
+        page["index.html"] = page["index.html"].replace(b'data-start="play"', b'data-start="choose"')
     connections: set[Connection] = set()
+
+    async def serve_names(request: Request) -> Response:
+        return JSONResponse([] if loops is None else list(loops.names))
+
+    async def serve_loop(request: Request) -> Response:
+        """Return a loop, 202 while it is being made, 404 if there is none."""
+        try:
+            loop = None if loops is None else loops.get(request.path_params["name"])
+        except UserError as error:
+            return PlainTextResponse(f"{error}\n", 404)
+        return Response(status_code=202) if loop is None else Response(loop, media_type="image/gif")
 
     async def serve_file(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -130,14 +170,21 @@ def make_app(
         if len(connections) >= sessions and not free_slot():
             await websocket.close(BUSY, f"{sessions} pages play already (--sessions)")
             return
-        connection = Connection(websocket, make_session, limits)
+        name = websocket.query_params.get("predictor")
+        connection = Connection(websocket, partial(make_session, name) if name else make_session, limits)
         connections.add(connection)
         try:
             await connection.run()
         finally:
             connections.discard(connection)
 
-    routes = [Route("/", serve_file), Route("/{name}", serve_file), WebSocketRoute("/play", play_session)]
+    routes = [
+        Route("/", serve_file),
+        Route("/loops", serve_names),
+        Route("/loops/{name}", serve_loop),
+        Route("/{name}", serve_file),
+        WebSocketRoute("/play", play_session),
+    ]
     return OriginCheck(Starlette(routes=routes), port)
 
 

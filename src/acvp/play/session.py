@@ -8,19 +8,25 @@ Shapes: A actions, H height and W width as recorded, h height, w width and C cha
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.store import EpisodeStore
+from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.figures import in_color
 from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
 from acvp.play.config import FASTEST, SLOWEST
-from acvp.play.model_pool import ModelPool
+from acvp.play.model_pool import ModelPool, about
 from acvp.play.players import Players
+from acvp.play.recorder import PlayRecorder
+from acvp.play.resync import AutoResync
+from acvp.play.rewind import RewindBuffer
+from acvp.play.shared import MAX_TEXT, Moves, parse_moves
+from acvp.play.start import Opening, fast_forward, replay_opening
 from acvp.play.worlds import (
     ActionGrid,
     Frame,
@@ -43,14 +49,7 @@ MIN_HISTORY = 32
 MAX_LOOKAHEAD = 15
 """Steps for which each action is held at most when all are compared: a second of Atari."""
 
-Driver = Literal["human", "agent", "recording"]
-
-RECENT = 15
-"""Newest items that are all kept: a second of play."""
-EVERY = 5
-"""Of the older items, one in this many is kept."""
-
-T = TypeVar("T")
+Driver = Literal["human", "agent", "recording", "replay"]
 
 
 class Session:
@@ -65,7 +64,12 @@ class Session:
         fps: float = 15.0,
         seed: int = 0,
         rewind_bytes: int = 128_000_000,
+        first: str | None = None,
+        auto_resync: AutoResync = AutoResync(),  # noqa: B008 - it is frozen
+        fast_forward: bool = False,
+        recorder: PlayRecorder | None = None,
     ) -> None:
+        """Start with the model called ``first``; None: the first one of the pool."""
         self.models, self.store, self.fps, self.paused = models, store, fps, False
         self.driver: Driver = "human"
         self.clip: Clip | None = None
@@ -74,7 +78,12 @@ class Session:
         self._tapped: int | None
         self._players, self._seed, self._resets = players or Players(), seed, 0
         self._rewind_buffer: RewindBuffer[tuple[SessionState, Any]] = RewindBuffer(rewind_bytes)
-        model = models.get(models.first)
+        self.auto_resync, self.recorder, self.notice = auto_resync, recorder, ""
+        self._fast_forward, self._link = fast_forward, ""
+        self._moves: Moves | None = None
+        self._script: Moves
+        self._keys_pressed = False
+        model = models.get(first or models.first)
         self._use(model, make_context(model, store))
         self.reset()
 
@@ -118,28 +127,42 @@ class Session:
             self.state = replace(self.state, over=True)
             return
         self._save_for_rewind()
+        if self._moves is not None:
+            self._moves.step(self.state.agent_steps, action)
+        self._keys_pressed |= self.driver == "human" and action != 0
         self.state = self._next_state(self.state, action)
+        if self._resync_due():
+            self.resync()
+        if self.driver == "replay" and self.state.agent_steps >= len(self._script.actions) - self._script.skip:
+            self.driver, self.paused = "human", True
         self._add_to_clip()
+        if self.state.over:
+            self._record_game()
 
     def reset(self) -> None:
         """Start again: the next game, or another recorded frame where there is no game."""
+        self._record_game()
         self._rewind_buffer.clear()
         seed = self._seed + self._resets
         self._resets += 1
-        if self.context.game is None:
-            self.world = None
+        game = self.context.game
+        if game is None:
+            self.world = self._moves = None
             start = self.context.recorded_start(self.context_frames, seed)
             self.state = self._initial_state(*start.history(self._history_length))
+        elif self._fast_forward:
+            self._begin_game(game, seed, fast_forward(game, seed, self._players.policy(self.context.env_id)))
         else:
-            self.world = LiveWorld(self.context.game)
-            self.state = self._initial_state([self.world.reset(seed)], [])
-        if self.driver == "recording":
+            self._begin_game(game, seed, Opening([game.reset(seed)]))
+        if self.driver in ("recording", "replay"):
             self.driver = "human"
         elif self.driver == "agent":
             self._start_agent()
 
     def resync(self) -> None:
         """Resync the imagined world with the real frames; without a real world, return to its start."""
+        if self._moves is not None:
+            self._moves.resyncs.add(self.state.agent_steps)
         self.state = self._resynced(self.state)
 
     def rewind(self) -> None:
@@ -166,6 +189,8 @@ class Session:
         if self.clip is not None:
             raise UserError("a clip is being recorded: end it first (key c)")
         before, model = self.context, self.models.get(name, like=self.imagined_world.model)
+        if about(model).env_id != before.env_id:
+            self._record_game()
         self._use(model, make_context(model, self.store, before))
         self._rewind_buffer.clear()  # it holds states of another predictor
         if self.context.env_id != before.env_id:
@@ -175,13 +200,37 @@ class Session:
         elif self.world is None and len(self.state.frames) < self.context_frames:
             self.reset()
         else:
-            self.state = self._resynced(self.state)
+            self.resync()
+
+    def set_auto_resync(self, mode: str) -> None:
+        """Resync automatically from now on: off, lost, or after a number of steps."""
+        self.auto_resync = AutoResync.parse(mode)
+
+    def share(self) -> str:
+        """Return the text of a link with which `replay` repeats this game."""
+        if self._moves is None:
+            raise UserError("only a game played from its start can be shared: start one (key Enter)")
+        if self.imagined_world.model.baseline:
+            raise UserError(f"{self.model_name} belongs to no game: choose a predictor to share a game")
+        return self._moves.to_text(self.model_name, self.state.agent_steps)
+
+    def replay(self, text: str, last: bool) -> None:
+        """Repeat a shared game; its text may come in parts, of which only the last one starts it."""
+        self._link += text
+        if len(self._link) > 2 * MAX_TEXT:
+            self._link = ""
+            raise UserError("this link is too long")
+        if last:
+            text, self._link = self._link, ""
+            self._start_replay(parse_moves(text, len(self.context.action_meanings)))
 
     def scrub(self, episode: int, frame: int) -> None:
         """Go to a frame of a recorded episode, resync there, and let the recording play."""
         if self.context.store is None:
             raise UserError(f"no recorded episodes of {self.context.env_id}: start acvp play with --data")
         world = RecordedWorld(self.context.store, episode, frame)
+        self._record_game()
+        self._moves = None
         self._rewind_buffer.clear()
         self.world, self.driver = world, "recording"
         self.state = self._initial_state(*world.history(self._history_length))
@@ -191,7 +240,7 @@ class Session:
         if self.driver == "recording":
             self.driver = "human"
             return self._take_over()
-        if self.driver == "agent":
+        if self.driver in ("agent", "replay"):
             self.driver = "human"
         else:
             self._start_agent()
@@ -223,6 +272,7 @@ class Session:
 
     def close(self) -> None:
         """Close the game."""
+        self._record_game()
         if self.context.game is not None:
             self.context.game.close()
 
@@ -245,6 +295,46 @@ class Session:
         self._player = policy(self.context.action_meanings, generator("play-agent", self._seed, self._resets))
         self.driver = "agent"
 
+    def _begin_game(self, game: Game, seed: int, opening: Opening) -> None:
+        """Start where an opening has led a game."""
+        self.world = LiveWorld(game)
+        self._moves = Moves(seed, len(opening.actions), list(opening.actions))
+        self._keys_pressed = False
+        frames = opening.frames[-self._history_length :]
+        state = self._initial_state(frames, opening.actions[len(opening.actions) + 1 - len(frames) :])
+        self.state = replace(state, score=opening.score)
+
+    def _start_replay(self, script: Moves) -> None:
+        game = self.context.game
+        if game is None:
+            raise UserError(f"{self.context.env_id} is not installed here, so a shared game cannot be replayed")
+        self._record_game()
+        self._rewind_buffer.clear()
+        self._begin_game(game, script.seed, replay_opening(game, script.seed, script.actions[: script.skip]))
+        self._script = script
+        self.driver = "replay" if len(script.actions) > script.skip else "human"
+        self.paused = False
+
+    def _resync_due(self) -> bool:
+        """Return whether the dream is to be resynced after this step; a replay repeats the resyncs of its game."""
+        state = self.state
+        if self.world is None or state.imagined.predictor_state is None:
+            return False
+        if self.driver == "replay":
+            return state.agent_steps in self._script.resyncs
+        return self.auto_resync.due(state.imagined.steps, state.lost_steps)
+
+    def _record_game(self) -> None:
+        """Add the game to its dataset if somebody has played it; the notice says what was done."""
+        if self.recorder is None or self._moves is None or not self._keys_pressed:
+            return
+        self._keys_pressed = False
+        moves = replace(self._moves, actions=self._moves.actions[: self._moves.skip + self.state.agent_steps])
+        try:
+            self.notice = self.recorder.add(self.context.env_id, moves)
+        except UserError as error:
+            self.notice = f"this game was not recorded: {error}"
+
     def _initial_state(self, frames: list[Frame], actions: list[int]) -> SessionState:
         """Return the state after real frames."""
         imagined = ImaginedState(frame=self.imagined_world.view(frames[-1]))
@@ -255,10 +345,14 @@ class Session:
         real = None if self.world is None else self.imagined_world.view(state.frames[-1])
         imagined = self.imagined_world.resync(state.frames, state.actions)
         metrics = self._compare(imagined.frame, real)
-        return replace(state, real=real, imagined=imagined, metrics=metrics, real_reward=0, imagined_reward=0)
+        return replace(
+            state, real=real, imagined=imagined, metrics=metrics, lost_steps=0, real_reward=0, imagined_reward=0
+        )
 
     def _next_action(self) -> int | None:
         """Return the driver's next action; None at the end of a recording."""
+        if self.driver == "replay":
+            return self._script.actions[self._script.skip + self.state.agent_steps]
         if self.driver == "recording":
             return None if self.world is None else self.world.recorded_action
         if self.driver == "agent":
@@ -288,12 +382,14 @@ class Session:
             imagined = self.imagined_world.resync(frames, actions)
         else:
             imagined = self.imagined_world.step(before.imagined, action)
+        metrics = self._compare(imagined.frame, real)
         return SessionState(
             frames=frames,
             actions=actions,
             real=real,
             imagined=imagined,
-            metrics=self._compare(imagined.frame, real),
+            metrics=metrics,
+            lost_steps=before.lost_steps + 1 if metrics is not None and metrics.object_found is False else 0,
             agent_steps=before.agent_steps + 1,
             action=action,
             score=before.score + step.reward,
@@ -329,6 +425,7 @@ class Session:
         """Replace a recording by the game at that frame; without the game only the imagined world continues."""
         assert isinstance(self.world, RecordedWorld)
         self._rewind_buffer.clear()
+        self._moves = None  # the dataset may have other settings than a shared game
         try:
             live = self.world.take_over()
         except UserError as error:
@@ -351,39 +448,3 @@ class Session:
             name = "" if state.action is None else f"   action {self.context.action_meanings[state.action]}"
             caption = f"{self.context.env_id}   {self.model_name}   step {state.imagined.steps}{name}"
             self.clip.add(state.real, state.imagined.frame, caption)
-
-
-class RewindBuffer(Generic[T]):
-    """A stack within a number of bytes: recent items one by one, older ones thinned out, the oldest dropped."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._entries: list[tuple[int, T, int]] = []  # number, item and bytes of each
-        self._pushed = self.nbytes = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def push(self, item: T, nbytes: int) -> None:
-        """Keep an item of this many bytes; the newest one stays whatever its size."""
-        self._entries.append((self._pushed, item, nbytes))
-        self._pushed += 1
-        self.nbytes += nbytes
-        if len(self._entries) > RECENT and self._entries[-RECENT - 1][0] % EVERY:
-            self._drop(-RECENT - 1)
-        while self.nbytes > self._max_bytes and len(self._entries) > 1:
-            self._drop(0)
-
-    def pop(self) -> T | None:
-        """Remove and return the newest item; None if the buffer is empty."""
-        return self._drop(-1) if self._entries else None
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self._entries.clear()
-        self.nbytes = 0
-
-    def _drop(self, index: int) -> T:
-        _, item, nbytes = self._entries.pop(index)
-        self.nbytes -= nbytes
-        return item

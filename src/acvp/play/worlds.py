@@ -355,6 +355,8 @@ class SessionState:
     imagined: ImaginedState
     metrics: LiveMetrics | None = None
     """How the two compare; None where there is no real world."""
+    lost_steps: int = 0
+    """Steps in a row, up to this one, in which the controlled object was not found in the imagined frame."""
     agent_steps: int = 0
     """Steps since the start."""
     action: int | None = None

@@ -6,7 +6,7 @@ const MOVES = {
 };
 const COMMANDS = {
   Enter: "reset", ".": "pause", e: "step", r: "resync", Backspace: "rewind", g: "every", A: "every", a: "every",
-  m: "driver", c: "clip", "[": "back", "]": "forth", "{": "previous", "}": "next", p: "predictor", "-": "slower",
+  m: "driver", c: "clip", "[": "back", "]": "forth", "{": "previous", "}": "next", p: "predictor", l: "share", "-": "slower",
   "+": "faster", "=": "faster", t: "theme", "?": "help",
 };
 const PAD_BUTTONS = { 0: "FIRE", 1: "FIRE", 2: "FIRE", 3: "FIRE", 12: "UP", 13: "DOWN", 14: "LEFT", 15: "RIGHT" };
@@ -14,7 +14,7 @@ const PAD_COMMANDS = { 8: "pause", 9: "reset" };
 const TILT = 0.5;
 
 export class Keys {
-  /** `onHold(action)` is called when the held action changes, `onCommand(name, repeated)` for everything else. */
+  /** `onHold(action, pressed)` is called when the held action changes, `onCommand(name, repeated)` for everything else. */
   constructor(onHold, onCommand) {
     Object.assign(this, { onHold, onCommand, actions: null, action: 0, fixed: null });
     this.codes = new Set(); // of the keyboard's keys that are down
@@ -81,7 +81,7 @@ export class Keys {
     const held = new Set([...this.codes].map((code) => MOVES[code]));
     for (const set of Object.values(this.held)) for (const token of set) held.add(token);
     const action = this.fixed ?? this.actions.choose(held);
-    if (action !== this.action) this.onHold((this.action = action));
+    if (action !== this.action) this.onHold((this.action = action), held.size > 0 || this.fixed !== null);
   }
 
   pollPad() {

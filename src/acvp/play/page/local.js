@@ -164,7 +164,7 @@ export class LocalSession {
       ...this.settings, predictor: this.about.name, agent_steps: steps, steps, action, termination, watching: null, wrong_pixels: null,
       pixels: null, squared_error: null, object_found: null, score: 0, real_reward: 0,
       imagined_reward: this.about.outcome ? imaginedReward : null,
-      over: false, recording: null, scrub: null,
+      over: false, recording: null, scrub: null, auto_resync: "off", notice: "",
     };
     this.on.picture({ facts, real: null, imagined: this.image(frame) });
   }

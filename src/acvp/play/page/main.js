@@ -1,14 +1,19 @@
 // The page: keys and buttons become commands of a session, its pictures and facts go to the screen.
 
 import { Actions } from "./actions.js";
+import { card } from "./cards.js";
 import { Keys } from "./keys.js";
 import { RemoteSession } from "./remote.js";
 import { Screen } from "./screen.js";
 
 const $ = (selector) => document.querySelector(selector);
+const PART = 600; // characters of a shared game in one message
 const screen = new Screen();
 let facts = { paused: false, fps: 15, recording: null, scrub: null };
 let welcome = { predictors: [], episodes: [] };
+let shared = new URLSearchParams(location.hash.slice(1)).has("moves") ? location.hash.slice(1) : null; // a game to repeat
+let started = false; // whether this session has shown a picture
+let hinted = false; // whether a key of the game was pressed, so that nobody needs hints
 const requested = {}; // facts that were requested and are not yet true: the next key builds on them
 let looking = false; // whether the grid of all actions was requested and has not arrived yet
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
@@ -17,16 +22,25 @@ const on = {
   welcome(message) {
     welcome = message;
     screen.welcome(message);
-    keys.use(new Actions(message.actions), $("#touch"));
+    const actions = new Actions(message.actions);
+    keys.use(actions, $("#touch"));
+    if (!hinted) screen.hint(actions);
     fill($("#predictor"), message.predictors, message.predictor);
     fill($("#episode"), message.episodes.map((_, index) => String(index)), "0");
     $("#scrub").hidden = message.episodes.length === 0;
     showPlace();
     if (message.missing) on.note(`There is only the dream: ${message.missing}`);
+    if (shared) replay(shared);
+    shared = null;
   },
   picture(picture) {
+    if (picture.facts.notice && picture.facts.notice !== facts.notice) screen.toast(picture.facts.notice);
+    if (facts.driver === "replay" && picture.facts.driver === "human") screen.toast("The shared game ends here: your turn (. resumes)");
     facts = picture.facts;
+    if (!started) $("#toast").classList.remove("shown");
+    started = true;
     screen.show(picture);
+    showAutoResync();
     for (const [name, value] of Object.entries(requested)) {
       if (String(facts[name]) === String(value)) delete requested[name];
       else facts[name] = value;
@@ -45,6 +59,11 @@ const on = {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     screen.toast("The clip is in your downloads");
+  },
+  link(text) {
+    history.replaceState(null, "", `#${text}`);
+    const copied = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
+    copied.then(() => screen.toast("The link is copied: it repeats this game"), () => screen.toast("The link is in the address bar: it repeats this game"));
   },
   note(text) {
     for (const name of Object.keys(requested)) delete requested[name];
@@ -88,6 +107,8 @@ const commands = {
     screen.toast("Making the clip …");
     send("end_clip", { kind: $("#kind").value });
   },
+  share: () => send("share"),
+  games: () => choose(),
   back: () => scrubBy(-1),
   forth: () => scrubBy(1),
   previous: () => scrubTo(episode() - 1, 0),
@@ -110,7 +131,12 @@ const commands = {
   },
 };
 
-const keys = new Keys((action) => send("hold", { action }), (name, repeated) => commands[name](repeated));
+function hold(action, pressed) {
+  if (pressed) $("#hint").hidden = hinted = true;
+  send("hold", { action });
+}
+
+const keys = new Keys(hold, (name, repeated) => commands[name](repeated));
 let session = null; // until its code is loaded
 
 async function makeSession() {
@@ -150,6 +176,33 @@ function setSpeed(fps) {
   send("fps", { fps: facts.fps });
 }
 
+/** Repeat a shared game; messages are short, so its text goes in parts. */
+function replay(text) {
+  for (let at = 0; at < text.length; at += PART) {
+    send("replay", { text: text.slice(at, at + PART), last: at + PART >= text.length });
+  }
+}
+
+/** Show the games at hand, each as a loop that moves, and play the one that is chosen. */
+async function choose() {
+  session?.stop?.();
+  session = null;
+  $("#toast").classList.remove("shown");
+  document.body.classList.add("choosing");
+  $("#start").hidden = false;
+  const names = await (await fetch("loops")).json();
+  $("#cards").replaceChildren(...names.map((name) => card(name, () => play(name))));
+}
+
+async function play(predictor = null) {
+  document.body.classList.remove("choosing");
+  $("#start").hidden = true;
+  started = false;
+  screen.toast("Starting the game …", true);
+  session = await makeSession();
+  session.start(predictor);
+}
+
 const episode = () => facts.scrub?.[0] ?? Number($("#episode").value);
 
 function scrubTo(number, frame) {
@@ -164,6 +217,15 @@ function scrubTo(number, frame) {
 function scrubBy(frames) {
   if (welcome.episodes.length && !facts.paused) pause(true);
   scrubTo(episode(), (facts.scrub?.[1] ?? 0) + frames);
+}
+
+function showAutoResync() {
+  const select = $("#auto");
+  if (document.activeElement === select || select.value === facts.auto_resync) return;
+  if (![...select.options].some(({ value }) => value === facts.auto_resync)) {
+    select.add(new Option(`Auto: ${facts.auto_resync} steps`, facts.auto_resync)); // of --auto-resync
+  }
+  select.value = facts.auto_resync;
 }
 
 function showPlace() {
@@ -212,6 +274,7 @@ for (const button of document.querySelectorAll("[data-do]")) {
   });
 }
 $("#predictor").addEventListener("change", (event) => (send("switch", { name: event.target.value }), leave(event)));
+$("#auto").addEventListener("change", (event) => (send("auto_resync", { mode: event.target.value }), leave(event)));
 $("#fps").addEventListener("input", (event) => setSpeed(Number(event.target.value)));
 $("#fps").addEventListener("change", leave);
 $("#episode").addEventListener("change", (event) => (scrubTo(Number(event.target.value), 0), leave(event)));
@@ -230,5 +293,6 @@ setInterval(() => {
 }, 300);
 
 document.documentElement.style.colorScheme = remembered("theme") ?? "";
-session = await makeSession();
-session.start();
+if (shared) await play(new URLSearchParams(shared).get("predictor"));
+else if (document.documentElement.dataset.start === "choose") await choose();
+else await play();

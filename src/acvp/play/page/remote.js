@@ -33,17 +33,24 @@ export function toImage(values, palette, width, height) {
 const length = ({ form, size: [height, width] }) => height * width * (form === "rgb" ? 3 : 1);
 
 export class RemoteSession {
-  /** `on` has welcome, picture, grid, video, note and lost, each called with what arrived. */
+  /** `on` has welcome, picture, grid, video, link, note and lost, each called with what arrived. */
   constructor(on) {
     this.on = on;
     this.readers = { real: new FrameReader(), imagined: new FrameReader() };
   }
 
-  start() {
-    this.socket = new WebSocket(`ws://${location.host}/play`);
+  /** Start a session with a predictor, or with the first one. */
+  start(predictor = null) {
+    const query = predictor === null ? "" : `?predictor=${encodeURIComponent(predictor)}`;
+    this.socket = new WebSocket(`ws://${location.host}/play${query}`);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = ({ data }) => (typeof data === "string" ? this.readText(data) : this.readBinary(data));
     this.socket.onclose = ({ reason }) => this.on.lost(reason || "the server has gone");
+  }
+
+  stop() {
+    this.socket.onmessage = this.socket.onclose = null;
+    this.socket.close();
   }
 
   send(command) {
@@ -51,7 +58,8 @@ export class RemoteSession {
   }
 
   readText(text) {
-    const { welcome, note } = JSON.parse(text);
+    const { welcome, note, link } = JSON.parse(text);
+    if (link) this.on.link(link);
     if (welcome) this.on.welcome(welcome);
     if (note) this.on.note(note);
   }

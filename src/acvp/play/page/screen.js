@@ -65,10 +65,10 @@ export class Screen {
     $("#dream").className = watching ? "watching" : facts.steps ? "dreaming" : "";
     const action = facts.action === null ? "" : this.actions[facts.action].toLowerCase();
     $("#dream span").textContent = watching ? `watches: ${facts.watching.join(" of ")} frames` : action;
-    $("#real span").textContent = { human: "you play", agent: `agent plays (${facts.policy})`, recording: "a recording plays" }[facts.driver];
+    $("#real span").textContent = { human: "you play", agent: `agent plays (${facts.policy})`, recording: "a recording plays", replay: "a shared game" }[facts.driver];
     $("[data-do=pause] span").textContent = facts.paused ? "Resume" : "Pause";
     $("[data-do=pause]").classList.toggle("on", facts.paused);
-    $("[data-do=driver] span").textContent = { human: "Watch agent", agent: "Play yourself", recording: "Take over" }[facts.driver];
+    $("[data-do=driver] span").textContent = { human: "Watch agent", agent: "Play yourself", recording: "Take over", replay: "Take over" }[facts.driver];
     $("[data-do=driver]").classList.toggle("on", facts.driver !== "human");
     $("[data-do=clip]").classList.toggle("on", facts.recording !== null);
     $("[data-do=clip] span").textContent = facts.recording === null ? "Clip" : `Save ${(facts.recording / 15).toFixed(1)} s`;
@@ -216,6 +216,21 @@ export class Screen {
     });
     $("#grid").replaceChildren(...cells);
     this.ahead(steps);
+  }
+
+  /** Which keys move, in words, until one is pressed. */
+  hint(actions) {
+    const has = (token) => actions.tokens.has(token);
+    const arrows = [["LEFT", "←"], ["UP", "↑"], ["DOWN", "↓"], ["RIGHT", "→"]].filter(([token]) => has(token)).map(([, sign]) => sign);
+    const parts = [...(arrows.length ? [[...arrows, "move"]] : []), ...(has("FIRE") ? [["space", "fire"]] : [])];
+    if (actions.unnamed.length) parts.push(["0", "–", "9", "act"]);
+    parts.push(["r", "resync the dream"], ["?", "help"]);
+    $("#hint").replaceChildren(...parts.map(([...signs]) => {
+      const [text, group] = [signs.pop(), document.createElement("span")];
+      group.append(...signs.map((sign) => Object.assign(document.createElement("kbd"), { textContent: sign })), ` ${text}`);
+      return group;
+    }));
+    $("#hint").hidden = false;
   }
 
   ahead(steps) {

@@ -1,0 +1,211 @@
+"""The start page: loops made on demand, one game chosen, hints until the first key, links that repeat a game."""
+
+from __future__ import annotations
+
+import io
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser
+
+from acvp.errors import UserError
+from acvp.play.loops import STEPS, Loops
+from acvp.play.model_pool import ModelPool
+from acvp.play.session import Session
+from tests.play.browsing import View, a_browser
+from tests.play.serving import Client, serve, wait_until
+from tests.play.sessions import UP, StandStill, make_session, model_pool, play_on
+
+Served = tuple[int, Loops]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """A server whose page lets a visitor choose."""
+    loops = Loops(model_pool())
+
+    def make(first: str | None = None) -> Session:
+        return make_session(first=first, seed=4)
+
+    with serve(make, sessions=20, loops=loops, choose=True) as port:
+        yield port, loops
+    loops.close()
+
+
+def made(loops: Loops, name: str) -> bytes:
+    wait_until(lambda: loops.get(name) is not None)
+    loop = loops.get(name)
+    assert loop is not None
+    return loop
+
+
+def test_a_loop_shows_real_and_dream_and_moves(served: Served) -> None:
+    image = Image.open(io.BytesIO(made(served[1], "still")))
+    assert image.n_frames == STEPS  # type: ignore[attr-defined]
+    assert image.size == (24 + 4 + 24, 24)
+    frames = []
+    for number in (0, 10, STEPS - 1):
+        image.seek(number)
+        frames.append(np.array(image.convert("RGB")))
+    assert not np.array_equal(frames[0], frames[1])
+    assert not np.array_equal(frames[-1][:, :24], frames[-1][:, 28:]), "the ball stands still in this dream"
+
+
+def test_a_loop_is_made_once_for_all_pages() -> None:
+    opened = []
+
+    def load() -> StandStill:
+        opened.append(True)
+        return StandStill()
+
+    loops = Loops(ModelPool({"x": load}))
+    first = made(loops, "x")
+    assert loops.get("x") is first
+    assert opened == [True]
+    loops.close()
+
+
+@pytest.mark.parametrize("name", ["nobody", "copy-last-frame", "", "../x"])
+def test_there_are_no_other_loops(served: Served, name: str) -> None:
+    with pytest.raises(UserError, match="no predictor is called"):
+        served[1].get(name)
+
+
+def status(port: int, path: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, b""
+
+
+def test_the_server_answers_at_once_while_a_loop_is_made(served: Served) -> None:
+    port, loops = served
+    assert status(port, "loops") == (200, b'["still","net","gray"]')
+    assert status(port, "loops/net")[0] in (200, 202)
+    made(loops, "net")
+    assert status(port, "loops/net") == (200, loops.get("net"))
+    assert status(port, "loops/nobody")[0] == 404
+    assert status(port, "loops/..%2Fserver.py")[0] == 404
+
+
+def test_a_loop_that_cannot_be_made_is_missing(served: Served) -> None:
+    def fail() -> StandStill:
+        raise UserError("this file is damaged")
+
+    loops = Loops(ModelPool({"x": fail}))
+    with pytest.raises(UserError, match="damaged"):
+        made(loops, "x")
+    with serve(make_session, loops=loops) as port:
+        assert status(port, "loops/x")[0] == 404
+    loops.close()
+
+
+def test_a_socket_may_name_its_predictor(served: Served) -> None:
+    with Client(served[0], "?predictor=gray") as page:
+        assert page.text("welcome")["predictor"] == "gray"
+    with Client(served[0], "?predictor=nobody") as page:
+        assert "no predictor is called 'nobody'" in page.text("note")
+
+
+@pytest.fixture
+def start(browser: Browser, served: Served) -> Iterator[View]:
+    """The start page."""
+    view = View(browser, f"http://127.0.0.1:{served[0]}/")
+    wait_until(lambda: view.page.locator("#cards .loop img").count() == 3)
+    yield view
+    assert view.complaints == []
+    view.context.close()
+
+
+def test_the_start_page_shows_all_games_and_plays_the_chosen_one(start: View) -> None:
+    assert start.page.locator("#cards button").all_inner_texts() == ["Still", "Net", "Gray"]
+    assert not start.page.locator("#tools").is_visible()
+    for width in (320, 390, 820, 1024, 1280):
+        for scheme in ("light", "dark"):
+            start.page.set_viewport_size({"width": width, "height": 700})
+            start.page.emulate_media(color_scheme=scheme)
+            assert start.page.evaluate("document.documentElement.scrollWidth") == width
+    start.page.locator("#cards button", has_text="gray").click()
+    wait_until(lambda: start.number("#steps p") >= 1)
+    assert start.page.locator("#predictor").input_value() == "gray"
+    assert not start.page.locator("#start").is_visible()
+    start.page.locator("[data-do=games]").click()
+    wait_until(lambda: start.page.locator("#start").is_visible())
+    start.page.locator("#cards button", has_text="still").click()
+    wait_until(lambda: start.page.locator("#predictor").input_value() == "still")
+
+
+def test_nothing_moves_for_those_who_prefer_that(browser: Browser, served: Served) -> None:
+    view = View(browser, f"http://127.0.0.1:{served[0]}/", reduced_motion="reduce")
+    wait_until(lambda: view.page.locator("#cards .loop canvas").count() == 3)
+    assert view.page.locator("#cards img").count() == 0
+    view.context.close()
+
+
+def test_hints_name_the_keys_until_the_first_one(start: View) -> None:
+    start.page.locator("#cards button", has_text="still").click()
+    wait_until(lambda: start.number("#steps p") >= 1)
+    start.until("#hint", "move")
+    assert "fire" not in start.text("#hint"), "this game has no fire"
+    start.press("r")
+    assert start.page.locator("#hint").is_visible(), "no key of the game"
+    start.press("ArrowUp")
+    wait_until(lambda: not start.page.locator("#hint").is_visible())
+
+
+def test_the_switch_of_automatic_resync(start: View) -> None:
+    start.page.locator("#cards button", has_text="still").click()
+    wait_until(lambda: start.number("#steps p") >= 1)
+    start.page.locator("#auto").select_option("75")
+    wait_until(lambda: start.number("#steps p") > 70)
+    wait_until(lambda: start.number("#steps p") < 20)
+
+
+def test_a_link_repeats_the_game_in_another_browser(start: View, browser: Browser, served: Served) -> None:
+    start.page.locator("#cards button", has_text="still").click()
+    wait_until(lambda: start.number("#steps p") >= 1)
+    start.page.keyboard.down("ArrowUp")
+    wait_until(lambda: start.number("#steps p") >= 10)
+    start.page.keyboard.up("ArrowUp")
+    start.pause()
+    start.press("l")
+    wait_until(lambda: "moves=" in start.page.evaluate("location.href"))
+    other = View(browser, start.page.evaluate("location.href"))
+    other.until("#toast", "your turn")
+    assert other.number("#steps p") == start.number("#steps p")
+    for world in ("real", "dream"):
+        assert np.array_equal(other.picture(world), start.picture(world))
+    assert other.complaints == []
+    other.context.close()
+
+
+def test_a_long_link_arrives_in_parts(browser: Browser, served: Served) -> None:
+    session = make_session(seed=4)
+    play_on(session, *[UP, 0, 3] * 50)
+    link = session.share() + "-r" * 300  # resyncs at its end, to make it long
+    view = View(browser, f"http://127.0.0.1:{served[0]}/#{link}")
+    view.until("#real figcaption span", "a shared game")
+    for _ in range(9):
+        view.press("+")
+    view.until("#toast", "your turn")
+    assert session.state.real is not None
+    assert np.array_equal(view.picture("real"), session.state.real)
+    view.context.close()
+
+
+def test_a_broken_link_is_explained(browser: Browser, served: Served) -> None:
+    view = View(browser, f"http://127.0.0.1:{served[0]}/#predictor=still&seed=1&skip=0&moves=9x3")
+    view.until("#toast", "actions 0 to 4")
+    wait_until(lambda: view.number("#steps p") >= 1)
+    view.context.close()
