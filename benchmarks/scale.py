@@ -94,8 +94,8 @@ def make(path: Path, frames: int) -> float:
     templates = [Template(seed) for seed in range(RENDERED)]
     seconds = 0.0
     with open_writer(path, INFO) as writer:
-        recorded = Recorded(writer)
-        while recorded.enough(frames) is None:
+        recorded = Recorded(writer, range(frames))
+        while not recorded.enough(frames):
             number = len(writer)
             episode = templates[number % RENDERED].copy(number)
             began = time.perf_counter()
@@ -126,10 +126,10 @@ def check(path: Path) -> None:
 def resume(path: Path) -> None:
     """Do what acvp collect does with episodes that are there: read the index, look for unlisted parts, and count."""
     with open_writer(path, INFO) as writer:
-        recorded, frames = Recorded(writer), 0
+        recorded, frames = Recorded(writer, range(len(writer))), 0
         for entry in writer.entries:  # as if they had just been recorded, one after the other
             frames += entry.frames
-            assert recorded.enough(frames) is not None
+            assert recorded.enough(frames)
 
 
 MEASURES: dict[str, Callable[[Path], Any]] = {

@@ -28,7 +28,7 @@ WRONG_REWARDS = (nan, inf, -inf, 1e300, -1e300)
 WRONG_LIVES = (10**9, 2**15, -2, -(10**9))
 WRONG_ACTIONS = (-1, 10**9, 2**15)
 
-HARMLESS = {"frames", "max_steps", "AgentTrainConfig.steps", "map_steps", "keep", "seed"}
+HARMLESS = {"CollectConfig.episodes", "frames", "max_steps", "AgentTrainConfig.steps", "map_steps", "keep", "seed"}
 """Options that may be 10⁹: a long run that can be stopped, any seed."""
 REQUIRED: dict[str, Any] = {
     "env_id": "toy", "out": Path("out"), "source": Path("source"), "data": Path("data"),

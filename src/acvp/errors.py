@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_REASON = 300
 """Characters of a foreign error's text that are shown."""
@@ -57,6 +58,25 @@ def one_line(text: str) -> str:
     """Return a text without line breaks and with control characters written out."""
     joined = " ".join(text.split())
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in joined)
+
+
+class Shard(NamedTuple):
+    """One of several equal parts of a job, counted from 1."""
+
+    number: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+
+def parse_shard(text: str) -> Shard:
+    """Return the shard that NUMBER/TOTAL stands for; UserError where it is none."""
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    shard = Shard(int(match[1]), int(match[2])) if match else None
+    if shard is None or not 1 <= shard.number <= shard.total:
+        raise UserError(f"--shard {text}: write NUMBER/TOTAL with a number from 1 to the total, such as 3/16")
+    return shard
 
 
 def require_device(device: str) -> None:

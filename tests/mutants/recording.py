@@ -215,4 +215,18 @@ RECORDING = (
         "if False:",
         "data/test_statistics.py::test_a_statistic_of_another_digest_is_ignored",
     ),
+    Mutant(
+        "shards of a collection overlap",
+        "data/collect.py",
+        "return range(shard.number - 1, LONGEST",
+        "return range(0, LONGEST",
+        "data/test_shards.py::test_joined_shards_are_one_collection_byte_for_byte",
+    ),
+    Mutant(
+        "an unfinished shard is merged",
+        "data/merge.py",
+        "if (store.path / GOAL_NAME).exists():",
+        "if False:",
+        "data/test_shards.py::test_the_join_names_what_is_missing",
+    ),
 )

@@ -15,11 +15,12 @@ def run(config: CollectConfig) -> int:
     if any(policy.startswith("agent:") for policy in config.policy):
         from acvp.agents.agent import load_any_policy as load
     with progress_bar("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
-        task = bar.add_task("recording", total=config.frames, rate=0.0, size=0.0)
+        task = bar.add_task("recording", total=None if config.episodes else config.frames, rate=0.0, size=0.0)
 
         def show(frames: int, size: int) -> None:
-            bar.update(task, completed=min(frames, config.frames), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
-            write(min(frames, config.frames), config.frames)
+            total = frames if config.episodes else config.frames
+            bar.update(task, completed=min(frames, total), rate=bar.tasks[task].speed or 0.0, size=size / 1e6)
+            write(min(frames, total), total)
 
         write = progress_reporter("recording", "frames", lambda done, total: None)
         store = collect(config, show, load)

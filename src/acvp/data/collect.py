@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import islice
+from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -41,10 +42,10 @@ from acvp.data.policies import (
     share_of_episode,
 )
 from acvp.data.recording import EpisodeRecorder, StoreWriter, open_writer
-from acvp.data.store import EpisodeStore, StoreInfo
+from acvp.data.store import GOAL_NAME, EpisodeStore, IndexEntry, StoreInfo
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
-from acvp.errors import AT_ONCE, LONGEST, UserError, require, require_probability, require_seed
+from acvp.errors import AT_ONCE, LONGEST, Shard, UserError, parse_shard, require, require_probability, require_seed
 from acvp.seeding import derived_seed, generator
 
 PlayEpisode = Callable[[int], Episode]
@@ -187,9 +188,6 @@ Progress = Callable[[int, int], None]
 MAX_STEPS = 27_000
 """Limit of games that have none: that of Atari, half an hour at four frames per agent step."""
 
-GOAL_NAME = ".collecting"
-"""Holds the number of frames asked for while a collection is unfinished, so that a later one drops the surplus."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class CollectConfig:
@@ -206,6 +204,11 @@ class CollectConfig:
     """Probability of a random action instead of the policy's, at each agent step: one for each policy, or one."""
     frames: int = 20_000
     """Number of frames to record. The last episode is recorded to its end, so there will be a few more."""
+    episodes: Annotated[int | None, optional("INT", "as many as --frames needs")] = None
+    """Number of episodes to record, instead of --frames."""
+    shard: Annotated[str | None, optional("NUMBER/TOTAL", "all episodes")] = None
+    """Record only a part of the --episodes, such as 3/16: every 16th, beginning with the third. acvp data merge joins
+    all parts to what one collection would have recorded."""
     workers: int = 1
     """Number of processes. The dataset does not depend on it."""
     seed: int = 1
@@ -227,7 +230,23 @@ class CollectConfig:
         require_probability(below_one=True, sticky=self.sticky)
         require(1, LONGEST, frames=self.frames, max_steps=self.max_steps)
         require(1, AT_ONCE, workers=self.workers, frame_skip=self.frame_skip)
+        require(1, LONGEST, episodes=self.episodes)
         require_seed(self.seed)
+        if self.shard is not None:
+            parse_shard(self.shard)
+            if self.episodes is None:
+                raise UserError(f"--shard {self.shard}: give --episodes, the number of episodes of all shards together")
+
+    @property
+    def goal(self) -> float:
+        """Frames that are enough; infinity: a number of episodes is asked for."""
+        return self.frames if self.episodes is None else inf
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of the episodes to record; with --frames, it is known only at the end how many of them are needed."""
+        shard = Shard(1, 1) if self.shard is None else parse_shard(self.shard)
+        return range(shard.number - 1, LONGEST if self.episodes is None else self.episodes, shard.total)
 
     @property
     def shares(self) -> tuple[PolicyShare, ...]:
@@ -300,9 +319,10 @@ def collect(
     player = make_player(config, load)
     with open_writer(config.out, _describe(config, player.game)) as writer:
         progress(writer.frames, writer.size)
-        recorded = Recorded(writer)
-        if recorded.enough(config.frames) is None:
-            write_atomic(config.out / GOAL_NAME, str(config.frames).encode())
+        recorded = Recorded(writer, config.numbers)
+        if not recorded.enough(config.goal):
+            goal = str(config.frames) if config.episodes is None else "episodes"
+            write_atomic(config.out / GOAL_NAME, goal.encode())
             _fill(recorded, config, player, partial(_make_player_again, load=load), progress)
         _drop_surplus(recorded, config)
         progress(writer.frames, writer.size)
@@ -321,34 +341,44 @@ class Workers(Protocol):
 
 
 class Recorded:
-    """What a collection has recorded: counts the episodes from 0 on without a gap, each once."""
+    """What a collection has recorded: counts its episodes in the order of their numbers, up to the first gap."""
 
-    def __init__(self, writer: StoreWriter) -> None:
-        self.writer = writer
+    def __init__(self, writer: StoreWriter, numbers: range) -> None:
+        self.writer, self.numbers = writer, numbers
         self._episodes = self._frames = 0
 
-    def enough(self, frames: int) -> int | None:
-        """Return how many episodes from 0 on, without a gap, have `frames` frames together; None: not yet.
+    def enough(self, frames: float) -> bool:
+        """Return whether the first episodes without a gap have `frames` frames, or are all that there can be.
 
         The frames asked for must not fall from one call to the next.
         """
-        while self._frames < frames and (entry := self.writer.entry(self._episodes)) is not None:
+        while self._frames < frames and (entry := self._next()) is not None:
             self._frames += entry.frames
             self._episodes += 1
-        return self._episodes if self._frames >= frames else None
+        return self._frames >= frames or self._episodes == len(self.numbers)
+
+    def _next(self) -> IndexEntry | None:
+        """Return the next episode to count; None: it is not there."""
+        more = self._episodes < len(self.numbers)
+        return self.writer.entry(self.numbers[self._episodes]) if more else None
+
+    @property
+    def next_number(self) -> int:
+        """The number after the counted episodes."""
+        return self.numbers.start + self._episodes * self.numbers.step
 
     def missing(self) -> Iterator[int]:
-        """Yield the numbers of the episodes that are not there now, without end."""
-        return (number for number in count() if self.writer.entry(number) is None)
+        """Yield the numbers of the episodes that are not there now."""
+        return (number for number in self.numbers if self.writer.entry(number) is None)
 
 
 def _fill(recorded: Recorded, config: CollectConfig, player: PlayEpisode, make: MakePlayer, progress: Progress) -> None:
     workers: Workers = LocalWorker(player) if config.workers == 1 else WorkerProcesses(make, config, config.workers)
     writer, missing = recorded.writer, recorded.missing()
     try:
-        while recorded.enough(config.frames) is None:
-            for _ in range(workers.free):
-                workers.submit(next(missing))
+        while not recorded.enough(config.goal):
+            for number in islice(missing, workers.free):
+                workers.submit(number)
             for episode in workers.collect():
                 writer.add(episode)
             progress(writer.frames, writer.size)
@@ -357,14 +387,19 @@ def _fill(recorded: Recorded, config: CollectConfig, player: PlayEpisode, make: 
 
 
 def _drop_surplus(recorded: Recorded, config: CollectConfig) -> None:
-    """Remove the episodes that this collection, or a killed one, recorded beyond the frames asked for."""
-    file, episodes = config.out / GOAL_NAME, recorded.enough(config.frames)
+    """Remove the episodes that this collection, or a killed one, recorded beyond what was asked for."""
+    file, enough = config.out / GOAL_NAME, recorded.enough(config.goal)
     try:
         goal = read_file(file, config.out)[:20] if file.exists() else b""
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
-    if episodes is not None and goal.isdigit() and int(goal) <= config.frames:
-        recorded.writer.remove_from(episodes)
+    if goal and (config.episodes is not None or not goal.isdigit()):
+        recorded = Recorded(recorded.writer, range(config.numbers.start, LONGEST, config.numbers.step))
+        recorded.enough(inf)  # to the first gap: what follows are episodes of other workers of a killed collection
+        recorded.writer.remove_from(recorded.next_number)
+        file.unlink()
+    elif enough and goal and int(goal) <= config.frames:
+        recorded.writer.remove_from(recorded.next_number)
         file.unlink()
 
 
@@ -380,4 +415,5 @@ def _describe(config: CollectConfig, game: Game) -> StoreInfo:
         seed=config.seed,
         versions=game.versions,
         mix=shares if len(shares) > 1 else (),
+        shard=config.shard or "",
     )

@@ -18,9 +18,9 @@ from acvp.data.episode import Episode
 from acvp.data.policies import PolicyShare
 from acvp.data.recording import StoreWriter, open_writer
 from acvp.data.split import split_positions
-from acvp.data.store import PARTS_NAME, EpisodeStore, Origin, StoreInfo
+from acvp.data.store import GOAL_NAME, PARTS_NAME, EpisodeStore, Origin, StoreInfo
 from acvp.durable import check_space
-from acvp.errors import UserError
+from acvp.errors import Shard, UserError, parse_shard
 
 Progress = Callable[[int, int], None]
 """Called with (episodes done, all episodes)."""
@@ -48,7 +48,7 @@ def joined_info(stores: Sequence[EpisodeStore]) -> StoreInfo:
     first, *others = stores
     for other in others:
         _refuse_different(first, other)
-    infos = [store.info for store in stores]
+    infos = [replace(store.info, shard="") for store in stores]
     if all(info == infos[0] for info in infos):
         return infos[0]
     settings, seeds = infos[0].settings, {info.seed for info in infos}
@@ -121,12 +121,38 @@ def merge(paths: Sequence[Path], out: Path, progress: Progress = lambda done, to
         raise UserError(f"merge needs at least two datasets, and {len(paths)} is named")
     stores = [EpisodeStore(path) for path in paths]
     _refuse_twice(stores)
+    if any(store.info.shard for store in stores):
+        _require_all_shards(stores)
     info = joined_info(stores)
     copies = [Copy(store, i, entry.number) for store in stores for i, entry in enumerate(store.entries)]
     numbers = {copy.number for copy in copies}
-    if len(numbers) < len(copies) or any(store.info != info for store in stores):
+    if len(numbers) < len(copies) or any(replace(store.info, shard="") != info for store in stores):
         copies = [copy._replace(number=number) for number, copy in enumerate(copies)]
     return copy_episodes(sorted(copies, key=lambda copy: copy.number), info, out, progress)
+
+
+def _require_all_shards(stores: Sequence[EpisodeStore]) -> None:
+    """Refuse shards of a collection unless they are all that there are, each whole."""
+    for store in stores:
+        if not store.info.shard:
+            raise UserError(f"{store.path} is no shard, but others are: merge the shards first, and then both")
+        if (store.path / GOAL_NAME).exists():
+            raise UserError(f"{store.path}: shard {store.info.shard} is unfinished; run its acvp collect again")
+    shards = [parse_shard(store.info.shard) for store in stores]
+    count = shards[0].total
+    for store, shard in zip(stores, shards, strict=True):
+        if shard.total != count or shards.count(shard) > 1:
+            raise UserError(f"{store.path} is shard {shard}, {stores[0].path} is {shards[0]}: name each shard once")
+    missing = [str(Shard(number, count)) for number in range(1, count + 1) if Shard(number, count) not in shards]
+    if missing:
+        raise UserError(f"shard {', '.join(missing[:8])} is missing: name all {count} shards of the collection")
+    numbers = sorted(entry.number for store in stores for entry in store.entries)
+    gap = next((i for i, number in enumerate(numbers) if i != number), None)
+    if gap is not None:
+        raise UserError(
+            f"{stores[shards.index(Shard(gap % count + 1, count))].path}: episode {gap} is missing: its --episodes was "
+            "smaller than that of another shard; run its acvp collect with the same --episodes"
+        )
 
 
 def copy_split(

@@ -36,6 +36,8 @@ STORE_FORMAT = 1
 STORE_NAME = "store.json"
 INDEX_NAME = "index.jsonl"
 PARTS_NAME = "episodes"
+GOAL_NAME = ".collecting"
+"""In a dataset while a collection is unfinished: what was asked for, so that a later one removes surplus episodes."""
 MAX_COUNT = 2**40
 """Larger numbers in an index are damage; they are refused before they can overflow."""
 KEPT_BYTES = 2**30
@@ -68,6 +70,8 @@ class StoreInfo:
     """Versions of the libraries that made the frames."""
     mix: tuple[PolicyShare, ...] = ()
     """The policies of a mix with their ε; empty: one policy played all episodes."""
+    shard: str = ""
+    """Which part of a collection it is, such as 3/16; empty: all of it."""
 
     @property
     def played_by(self) -> str:
@@ -75,9 +79,9 @@ class StoreInfo:
         return "; ".join(map(str, self.mix or (PolicyShare(self.policy, self.epsilon),)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields by name; `mix` only where there is one, as in datasets of 0.1.0."""
-        values = asdict(self)
-        return values if self.mix else {name: value for name, value in values.items() if name != "mix"}
+        """Return the fields by name; `mix` and `shard` only where there is one, as in datasets of 0.1.0."""
+        left_out = {name for name in ("mix", "shard") if not getattr(self, name)}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +319,7 @@ def read_info(path: Path) -> StoreInfo:
 def checked_info(info: StoreInfo) -> StoreInfo:
     """Return the same with tuples instead of JSON's lists; ValueError if something is wrong."""
     kinds: dict[str, Any] = {"env_id": str, "settings": dict, "policy": str, "epsilon": (int, float), "seed": int}
-    for name, kind in (kinds | {"versions": dict}).items():
+    for name, kind in (kinds | {"versions": dict, "shard": str}).items():
         if not isinstance(getattr(info, name), kind):
             raise ValueError(f"{name} = {getattr(info, name)!r:.80}")
     shape, meanings = info.frame_shape, info.action_meanings

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acvp.console import TextTable, number
-from acvp.data.collect import GOAL_NAME
-from acvp.data.store import EpisodeStore
+from acvp.data.store import GOAL_NAME, EpisodeStore
 from acvp.durable import append_line, exclusive_writer, make_folder, read_file, seal, unseal, write_atomic
 from acvp.errors import MAX_REASON, UserError, one_line
 from acvp.reproduce.plan import Plan, Step
