@@ -100,7 +100,8 @@ def main() -> None:
 
 def clip_of(game: str) -> Clip:
     """Return real and predicted frames of a game, chosen by the rule."""
-    model = as_model(Path(game), acvp.load(game), "cpu")
+    name = tables.best_packaged(game)
+    model = as_model(Path(name), acvp.load(name), "cpu")
     context = model.predictor.context
     with tempfile.TemporaryDirectory() as folder:
         store = acvp.collect(
@@ -192,10 +193,9 @@ def redraw() -> None:
 
 def measured() -> dict[str, dict[str, Any]]:
     """Return the committed curves of wrong pixels while the agents play, by game and predictor."""
-    results = {game: RESULTS / "dreams" / f"{game}-agent.json" for game in GAMES}
-    bodies = {game: json.loads(file.read_text()) for game, file in results.items() if file.exists()}
     return {
-        game: {name: curves["wrong_pixels"] for name, curves in body["curves"].items()} for game, body in bodies.items()
+        game: {name: body["curves"][name]["wrong_pixels"] for name in (own, *BASELINES)}
+        for game, (_, body, own) in tables.judged().items()
     }
 
 

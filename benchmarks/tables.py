@@ -1,19 +1,21 @@
-"""python -m benchmarks.tables: writes docs/benchmarks.md from the results; `make pictures` runs it too."""
+"""python -m benchmarks.tables: writes the pages of docs/ that are made from results; `make pictures` runs it too."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from acvp.loaded import packaged
 from benchmarks.provenance import RESULTS as RESULTS
 
-PAGE = RESULTS.parent / "docs" / "benchmarks.md"
+DOCS = RESULTS.parent / "docs"
 GAMES = {
     "freeway": "Freeway", "seaquest": "Seaquest", "space_invaders": "Space Invaders", "qbert": "Q\\*bert",
     "ms_pacman": "Ms Pacman",
 }  # fmt: skip
+BASELINES = ("copy-last-frame", "mean-frame")
 HEAD = """# Benchmarks
 
 Made by `python -m benchmarks.tables` from the files in `results/`; do not edit. Each table names the command, the
@@ -37,15 +39,42 @@ def source(file: Path, body: dict[str, Any]) -> str:
     return f"`{made['command']}` → [`{name}`](../{name}); {made['machine']}; commit {made['commit'][:12]}."
 
 
-def playing(bodies: dict[str, dict[str, Any]]) -> Rows:
+class Judged(NamedTuple):
+    """What results/dreams has about the best packaged predictor of a game."""
+
+    file: Path
+    body: dict[str, Any]
+    name: str
+    """The predictor's name in it."""
+
+
+def best_packaged(game: str) -> str:
+    """Return the name of the best predictor of a game that comes with acvp: that of objects, where there is one."""
+    return f"{game}-objects" if f"{game}-objects" in packaged() else game
+
+
+def judged(folder: Path = RESULTS / "dreams") -> dict[str, Judged]:
+    """Return the results of every game while its packaged agent plays, of its best packaged predictor."""
+    results: dict[str, Judged] = {}
+    for game in GAMES:
+        for file in sorted(folder.glob("*-agent.json")):
+            body = json.loads(file.read_text())
+            others = [name for name in body["curves"] if name not in (game, *BASELINES)]
+            if game in body["curves"] and bool(others) == (best_packaged(game) != game):
+                results[game] = Judged(file, body, others[0] if others else game)
+    return results
+
+
+def playing(results: dict[str, Judged]) -> Rows:
     """Return how predictions hold while the packaged agents play."""
     rows = []
-    for game, body in bodies.items():
-        works = body["keys"]["works"][game]["mean"]
+    for game, (_, body, own) in results.items():
+        works = body["keys"]["works"][own]["mean"]
         wrong = {name: curves["wrong_pixels"]["mean"] for name, curves in body["curves"].items()}
         for i, step in enumerate(body["keys"]["steps"]):
-            counts = [rounded(wrong[name][step - 1]) for name in (game, "copy-last-frame", "mean-frame")]
-            rows.append([GAMES[game] if i == 0 else "", step, f"{works[i]:.2f}", *counts])
+            counts = [rounded(wrong[name][step - 1]) for name in (own, *BASELINES)]
+            share = "–" if works[i] is None else f"{works[i]:.2f}"
+            rows.append([GAMES[game] if i == 0 else "", step, share, *counts])
     text = (
         "The packaged predictor while the packaged agent plays (ε = 0.05). *Keys work*: share of windows in which two\n"
         "opposite actions, each held for some steps inside the prediction, lead nearer to their own true future than\n"
@@ -132,11 +161,10 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Rows]], ...] = (
 
 def sections() -> Iterator[str]:
     """Yield the sections of the page whose results are there."""
-    files = {game: RESULTS / "dreams" / f"{game}-agent.json" for game in GAMES}
-    bodies = {game: json.loads(file.read_text()) for game, file in files.items() if file.exists()}
-    if bodies:
-        text, heads, rows = playing(bodies)
-        sources = "\n".join(f"- {source(files[game], body)}" for game, body in bodies.items())
+    results = judged()
+    if results:
+        text, heads, rows = playing(results)
+        sources = "\n".join(f"- {source(result.file, result.body)}" for result in results.values())
         yield f"## While an agent plays\n{text}\n\n{table(heads, rows)}\n\n{sources}\n"
     for title, name, make in SECTIONS:
         file = RESULTS / f"{name}.json"
@@ -151,10 +179,47 @@ def page() -> str:
     return "\n".join([HEAD, *sections()])
 
 
+NEWCOMER = """# A newcomer's log
+
+From a fresh clone to playing each of the five games: every command, and how long it took. `python -m
+benchmarks.newcomer` did this with an empty environment and a real browser; this page is made from its results and not
+edited. Where the clock shows much more than the processor, the machine was busy with other work or downloads.
+"""
+NEXT = """
+`make play` does the first three steps at once. With a game on the screen:
+
+1. Watch the real game and the dream beside it. Press an arrow key: both worlds obey.
+2. Watch *wrong pixels* while you play. Press `r` to give the predictor real frames again.
+3. Press `g`: what would every action lead to?
+4. Press `p` for the next predictor, `m` to let the agent play, `?` for all keys.
+
+Then train your own: `make demo` takes about 13 minutes on two cores, the [quickstart](quickstart.md) about five.
+"""
+
+
+def newcomer() -> str:
+    """Return the page about the first minutes."""
+    file = RESULTS / "newcomer.json"
+    body = json.loads(file.read_text())
+    steps = [[f"`{step['command']}`", step["seconds"], step["processor seconds"]] for step in body["steps"]]
+    games = [[f"`{game['command']}`", game["page"], game["dream"]] for game in body["games"].values()]
+    return "\n".join([
+        NEWCOMER,
+        table(("command", "seconds by the clock", "of the processor"), steps), "",
+        table(("command", "page is served after seconds", "dream has moved ten steps after seconds"), games), "",
+        source(file, body), NEXT,
+    ])  # fmt: skip
+
+
+PAGES = {"benchmarks.md": page, "newcomer.md": newcomer}
+"""Pages of docs/ that are made from results."""
+
+
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page())
-    print("docs/benchmarks.md")
+    """Write the pages."""
+    for name, make in PAGES.items():
+        (DOCS / name).write_text(make())
+        print(f"docs/{name}")
 
 
 if __name__ == "__main__":

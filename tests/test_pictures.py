@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,9 +81,23 @@ def test_the_animation_of_the_readme_is_small_and_plays_in_real_time() -> None:
     assert duration == 70 * (pictures.SHOWN + pictures.STEPS + pictures.HOLD)
 
 
-def test_the_tables_of_benchmarks_are_those_of_the_results() -> None:
-    assert tables.PAGE.read_text() == tables.page(), "run python -m benchmarks.tables"
+@pytest.mark.parametrize("name", tables.PAGES)
+def test_pages_of_tables_are_those_of_the_results(name: str) -> None:
+    assert (tables.DOCS / name).read_text() == tables.PAGES[name](), "run python -m benchmarks.tables"
 
 
 def test_charts_are_drawn_from_results_that_exist() -> None:
     assert all((tables.RESULTS / result).exists() for result, _ in pictures.CHARTS.values())
+
+
+@pytest.mark.parametrize(("names", "own"), [(("freeway",), "freeway"), (("freeway", "freeway-objects"), "mine")])
+def test_results_are_those_of_the_best_packaged_predictor(
+    names: tuple[str, ...], own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "packaged", lambda: dict.fromkeys(names))
+    for file, models in (("freeway-agent", ("freeway",)), ("mine-agent", ("mine", "freeway"))):
+        curves: dict[str, Any] = {name: {} for name in (*models, *tables.BASELINES)}
+        (tmp_path / f"{file}.json").write_text(json.dumps({"curves": curves}))
+    results = tables.judged(tmp_path)
+    assert {game: result.name for game, result in results.items()} == {"freeway": own}
+    assert results["freeway"].file.stem == f"{own}-agent"
