@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from acvp.models import Predictor
 
 INTERRUPTED, TERMINATED = 130, 143
-"""Exit code of a command that was stopped by ctrl-C."""
+"""Exit codes of a command that was stopped by SIGINT (ctrl-C) and by SIGTERM."""
 
 
 def collect(

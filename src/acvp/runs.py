@@ -354,5 +354,5 @@ def numbers(values: Iterable[float]) -> list[float | None]:
 
 
 def default_out(runs: Sequence[Path]) -> Path:
-    """Return the folder of results: the run, or `evaluation` if there are several runs."""
-    return runs[0] if len(runs) == 1 else Path("evaluation")
+    """Return the folder of results: that of the run, or `evaluation` if there are several or it comes with acvp."""
+    return runs[0] if len(runs) == 1 and runs[0].is_dir() else Path("evaluation")

@@ -9,6 +9,7 @@ from pathlib import Path
 import av
 import pytest
 
+from acvp.cli.evaluate import DRIVER_SEED
 from acvp.cli.main import main
 from acvp.data.frames import GRAY_84
 from acvp.data.recording import open_writer
@@ -16,6 +17,7 @@ from acvp.data.store import EpisodeStore
 from acvp.evaluation.metrics import METRICS
 from acvp.evaluation.windows import training_of
 from acvp.models import About
+from acvp.runs import default_out
 from tests.evaluation.predictors import small_network
 from tests.evaluation.runs import make_run
 
@@ -191,12 +193,26 @@ def test_evaluate_records_what_a_driver_plays_and_tests_keys(
     assert main(arguments) == 0
     recorded = EpisodeStore(tmp_path / "out" / "episodes")
     assert "held" in recorded.info.policy
+    assert recorded.info.epsilon == 0.05
+    assert recorded.info.seed == DRIVER_SEED, "not the episodes of acvp collect with its own seeds"
+    assert (
+        200 <= sum(entry.frames for entry in recorded.entries) < 200 + max(entry.frames for entry in recorded.entries)
+    )
     body = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     assert body["keys"]["steps"] == [1, 3]
     assert body["keys"]["works"].keys() == {"p", "copy-last-frame", "mean-frame"}
     assert body["keys"]["works"]["copy-last-frame"]["mean"] == [0.0, 0.0]
     assert "Keys work" in capsys.readouterr().out
     assert main(arguments) == 0, "the recording is there already"
+
+
+def test_a_packaged_predictor_is_evaluated_beside_no_folder_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_out([Path("freeway")]) == Path("evaluation")
+    Path("freeway").mkdir()
+    assert default_out([Path("freeway")]) == Path("freeway")
 
 
 def test_evaluate_without_data_or_driver_names_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

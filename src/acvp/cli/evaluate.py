@@ -13,6 +13,8 @@ from acvp.evaluation.config import EvaluateConfig
 from acvp.exits import EXIT_OK
 
 EPISODES_NAME = "episodes"
+DRIVER_SEED = 1_000_000
+"""Added to --seed for the episodes of a driver, so that they are not those of a training dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,8 @@ class EvaluateOptions(EvaluateConfig):
     data: Annotated[tuple[Path, ...], optional("DATASET …", "with --driver, episodes/ beside the results")] = ()
     """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
     driver: Annotated[str | None, optional("POLICY", "none")] = None
-    """Record --data first, played by this policy: agent:NAME, sticky-random, held or another one of acvp collect. How a
-    predictor does depends on who plays."""
+    """Record --data first, played by this policy: agent:NAME, sticky-random, held or another one of acvp collect, with
+    the default --frame-skip. How a predictor does depends on who plays."""
     driver_epsilon: float = 0.05
     """With --driver: probability of a random action instead of the policy's."""
     driver_frames: int = 20_000
@@ -72,7 +74,7 @@ def _record(options: EvaluateOptions, data: Path) -> None:
         frames=options.driver_frames,
         policy=options.driver,
         epsilon=options.driver_epsilon,
-        seed=options.seed,
+        seed=DRIVER_SEED + options.seed,
     )
     out.print(repr(store))
 

@@ -196,7 +196,7 @@ def import_modules(options: Any) -> None:
     if getattr(options, "actions", None) is not None:
         prefix = ""  # data import with --actions: the game need not be installed
     modules, policy = [getattr(options, "import_module", None), prefix], getattr(options, "policy", ())
-    policies = [policy] if isinstance(policy, str) else policy
+    policies = [*([policy] if isinstance(policy, str) else policy), getattr(options, "driver", None) or ""]
     if any(modules) or any(":" in name and not name.startswith("agent:") for name in policies):
         sys.path.append(str(Path.cwd()))
     for module in filter(None, modules):

@@ -266,9 +266,9 @@ def evaluate_runs(config: EvaluateConfig, stage: Stage, load: Load = load_predic
     media = MediaWriter(models, part, config)
     out = config.out or default_out(config.predictors)
     with unfinished_results(out / PARTS_NAME) as results:
+        keys = measured_keys(models, part.store, config, results, stage("testing keys")) if config.key_steps else {}
         evaluation = evaluate(models, part, config, stage("looking ahead"), results)
         outcomes = _outcomes(models, part, config, results, stage)
-        keys = measured_keys(models, part.store, config, results, stage("testing keys")) if config.key_steps else {}
         clips = media.write(out, stage("making videos"))
         body = evaluation.to_dict() | {"outcomes": outcomes, "keys": keys, "clips": clips}
         write_plots(body, out / PLOTS_NAME, stage("drawing"))
