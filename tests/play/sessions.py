@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from acvp.data.frames import GRAY_84, RGB, View
 from acvp.envs import make_game
 from acvp.envs.toy import CELL, TOY_ID
 from acvp.models import About, MlpConfig, Predictor, build_predictor
-from acvp.models.baselines import CopyLastFrameConfig
+from acvp.models.baselines import CopyLastFrame, CopyLastFrameConfig
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from tests.evaluation.predictors import Knowing
@@ -65,6 +66,19 @@ def model_pool() -> ModelPool:
     return ModelPool({"still": StandStill, "net": network, "gray": lambda: network(GRAY_84, predict_rewards=False)})
 
 
+class SamplingCopy(CopyLastFrame):
+    """Repeats the last frame, darker by the temperature, so that sampling can be seen."""
+
+    temperature = 0.0
+
+    def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+        self.temperature = temperature
+
+    def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, None]:
+        frame, outcome = super().next_frame(stacked, action)
+        return frame - self.temperature, outcome
+
+
 def atari_pool(env_id: str = "ALE/Seaquest-v5") -> ModelPool:
     """Return a pool with a predictor of an Atari game that costs nothing: it repeats the last frame."""
 
@@ -72,7 +86,7 @@ def atari_pool(env_id: str = "ALE/Seaquest-v5") -> ModelPool:
         with make_game(env_id) as game:
             sizes = CopyLastFrameConfig(actions=len(game.action_meanings), frame=game.frame_shape, pixel_scale=255.0)
             about = About(env_id=env_id, view="rgb", action_meanings=game.action_meanings)
-        predictor = build_predictor(sizes).eval()
+        predictor = SamplingCopy(sizes).eval()
         predictor.about = about
         return predictor
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
+from acvp.artifacts import CONFIG_NAME
 from acvp.data.frames import get_view
 from acvp.errors import UserError
 from acvp.loaded import COPY_LAST, LoadedModel, baselines, load, model_name, packaged
@@ -17,11 +19,22 @@ Loader = Callable[[], Predictor]
 class ModelPool:
     """Predictors by name; the last one is the copy-last-frame baseline, as a reference for the others."""
 
-    def __init__(self, loaders: Mapping[str, Loader], *, temperature: float = 0.0, seed: int = 0) -> None:
-        """With a temperature above 0, predictors that can sample do so, from a generator with this seed."""
+    def __init__(
+        self,
+        loaders: Mapping[str, Loader],
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+        games: Mapping[str, str] | None = None,
+    ) -> None:
+        """With a temperature above 0, predictors that can sample do so, from a generator with this seed.
+
+        ``games`` has the game of each predictor whose game is known before it is loaded.
+        """
         if not loaders:
             raise UserError("no predictor to play: name one with --predictors")
-        self._loaders, self._temperature, self._seed = dict(loaders), temperature, seed
+        self._loaders, self.temperature, self._seed = dict(loaders), temperature, seed
+        self._games = dict(games or {})
         self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
         self.first = next(iter(loaders))
@@ -43,10 +56,14 @@ class ModelPool:
         predictor = self._loaders[name]()
         if predictor.about is None:
             raise UserError(f"{name}: this predictor does not name its game; train it with acvp train")
-        predictor.sample(self._temperature, self._seed)
+        predictor.sample(self.temperature, self._seed)
         model = LoadedModel(name=name, predictor=predictor.eval(), view=get_view(predictor.about.view))
-        self._loaded[name] = model
+        self._loaded[name], self._games[name] = model, predictor.about.env_id
         return model
+
+    def of_game(self, env_id: str) -> tuple[str, ...]:
+        """Return the names of the predictors that are not known to be of another game."""
+        return tuple(name for name in self.names if self._games.get(name, env_id) == env_id)
 
     def _copy_last(self, like: LoadedModel | None) -> LoadedModel:
         like = like or self._load(self.first)
@@ -58,13 +75,20 @@ class ModelPool:
 def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> ModelPool:
     """Return the predictors of these folders and names, in this order, then all packaged ones."""
     loaders: dict[str, Loader] = {}
+    games = {name: env_id for name, folder in packaged().items() if (env_id := _game_of(folder)) is not None}
     for predictor in predictors:
         named = predictor in packaged()
         _add(loaders, predictor if named else model_name(Path(predictor)), predictor if named else Path(predictor))
     for name in packaged():
         if name not in loaders:
             _add(loaders, name, name)
-    return ModelPool(loaders, temperature=temperature, seed=seed)
+    return ModelPool(loaders, temperature=temperature, seed=seed, games=games)
+
+
+def _game_of(folder: Path) -> str | None:
+    """Return the game of a packaged predictor by its config, without its weights."""
+    known = json.loads((folder / CONFIG_NAME).read_text()).get("about") or {}
+    return known.get("env_id")
 
 
 def about(model: LoadedModel) -> About:

@@ -82,6 +82,8 @@ COMMANDS: dict[str, tuple[Callable[..., Reply], dict[str, type]]] = {
     "pause": (Session.pause, {"on": bool}),
     "fps": (Session.set_fps, {"fps": float}),
     "auto_resync": (Session.set_auto_resync, {"mode": str}),
+    "temperature": (Session.set_temperature, {"temperature": float}),
+    "compare": (Session.compare, {"name": str}),
     "share": (_share, {}),
     "replay": (Session.replay, {"text": str, "last": bool}),
     "record": (Session.record, {}),
@@ -198,9 +200,10 @@ class PictureStream:
         state = session.state
         if (session.model_name, state.real is None) != self._source:
             self._source = session.model_name, state.real is None
-            self._streams = {"real": FrameStream(), "imagined": FrameStream()}
+            self._streams = {"real": FrameStream(), "imagined": FrameStream(), "other": FrameStream()}
         header, payloads = facts(session) | {"picture": number}, []
-        for name, frame in (("real", state.real), ("imagined", state.imagined.frame)):
+        other = None if state.other is None else state.other.frame
+        for name, frame in (("real", state.real), ("imagined", state.imagined.frame), ("other", other)):
             if frame is not None:
                 header[name], payload = self._streams[name].encode(frame)
                 payloads.append(payload)
@@ -229,6 +232,9 @@ def facts(session: Session) -> dict[str, Any]:
         "policy": session.policy_name,
         "paused": session.paused,
         "auto_resync": str(session.auto_resync),
+        "temperature": session.temperature,
+        "beside": "" if session.other_world is None else session.other_world.model.name,
+        "other_wrong_pixels": state.other_wrong_pixels,
         "notice": session.notice,
         "fps": session.fps,
         "recording": None if session.clip is None else len(session.clip),
@@ -245,6 +251,8 @@ def welcome(session: Session) -> dict[str, Any]:
         "predictors": list(session.models.names),
         "predictor": session.model_name,
         "frame": list(session.imagined_world.predictor.config.frame),
+        "samples": session.imagined_world.samples,
+        "same_game": list(session.models.of_game(session.context.env_id)),
         "episodes": [] if store is None else [entry.frames for entry in store.entries],
         "missing": session.context.missing,
     }

@@ -19,7 +19,7 @@ from acvp.errors import UserError
 from acvp.figures import in_color
 from acvp.loaded import LoadedModel
 from acvp.play.clip import FORMATS, Clip
-from acvp.play.config import FASTEST, SLOWEST
+from acvp.play.config import FASTEST, HOTTEST, SLOWEST
 from acvp.play.model_pool import ModelPool, about
 from acvp.play.players import Players
 from acvp.play.recorder import PlayRecorder
@@ -84,6 +84,8 @@ class Session:
         self._script: Moves
         self._keys_pressed = False
         model = models.get(first or models.first)
+        self.temperature = models.temperature
+        self.other_world: ImaginedWorld | None = None
         self._use(model, make_context(model, store))
         self.reset()
 
@@ -202,6 +204,22 @@ class Session:
         else:
             self.resync()
 
+    def compare(self, name: str) -> None:
+        """Let another predictor of this game dream beside the first one, under the same keys; an empty name: none."""
+        model = self.models.get(name, like=self.imagined_world.model) if name else None
+        if model is not None and about(model).env_id != self.context.env_id:
+            raise UserError(f"{name} predicts {about(model).env_id}, not {self.context.env_id}: choose another one")
+        self._rewind_buffer.clear()  # its states have another predictor beside the first, or none
+        self._use_beside(model)
+        self.resync()
+
+    def set_temperature(self, temperature: float) -> None:
+        """Sample at this temperature from now on: 0 = argmax."""
+        if not 0 <= temperature <= HOTTEST:
+            raise UserError(f"temperature {temperature:g}: choose 0 to {HOTTEST:g}")
+        self.temperature = temperature
+        self._sample()
+
     def set_auto_resync(self, mode: str) -> None:
         """Resync automatically from now on: off, lost, or after a number of steps."""
         self.auto_resync = AutoResync.parse(mode)
@@ -212,7 +230,8 @@ class Session:
             raise UserError("only a game played from its start can be shared: start one (key Enter)")
         if self.imagined_world.model.baseline:
             raise UserError(f"{self.model_name} belongs to no game: choose a predictor to share a game")
-        return self._moves.to_text(self.model_name, self.state.agent_steps)
+        moves = replace(self._moves, temperature=self.temperature)
+        return moves.to_text(self.model_name, self.state.agent_steps)
 
     def replay(self, text: str, last: bool) -> None:
         """Repeat a shared game; its text may come in parts, of which only the last one starts it."""
@@ -284,9 +303,24 @@ class Session:
 
     def _use(self, model: LoadedModel, context: PlayContext) -> None:
         self.context, self.imagined_world = context, ImaginedWorld(model)
-        palette = None if context.store is None else context.store.palette
-        self._comparison = FrameComparison(model, context.frame_shape[:2], palette)
+        self._palette = None if context.store is None else context.store.palette
+        self._comparison = FrameComparison(model, context.frame_shape[:2], self._palette)
         self._held, self._tapped = 0, None
+        if self.other_world is not None and about(self.other_world.model).env_id != context.env_id:
+            self._use_beside(None)
+        self._sample()
+
+    def _use_beside(self, model: LoadedModel | None) -> None:
+        self.other_world = None if model is None else ImaginedWorld(model)
+        if model is not None:
+            self._other_comparison = FrameComparison(model, self.context.frame_shape[:2], self._palette)
+        self._sample()
+
+    def _sample(self) -> None:
+        """Let both predictors draw from the start of their noise."""
+        for world in (self.imagined_world, self.other_world):
+            if world is not None:
+                world.predictor.sample(self.temperature, self._seed)
 
     def _start_agent(self) -> None:
         """Let a new agent play; an agent of another game raises UserError and the human keeps playing."""
@@ -300,6 +334,7 @@ class Session:
         self.world = LiveWorld(game)
         self._moves = Moves(seed, len(opening.actions), list(opening.actions))
         self._keys_pressed = False
+        self._sample()
         frames = opening.frames[-self._history_length :]
         state = self._initial_state(frames, opening.actions[len(opening.actions) + 1 - len(frames) :])
         self.state = replace(state, score=opening.score)
@@ -310,6 +345,7 @@ class Session:
             raise UserError(f"{self.context.env_id} is not installed here, so a shared game cannot be replayed")
         self._record_game()
         self._rewind_buffer.clear()
+        self.temperature = script.temperature
         self._begin_game(game, script.seed, replay_opening(game, script.seed, script.actions[: script.skip]))
         self._script = script
         self.driver = "replay" if len(script.actions) > script.skip else "human"
@@ -344,6 +380,8 @@ class Session:
         """Return the state with an imagined world that starts from its real frames."""
         real = None if self.world is None else self.imagined_world.view(state.frames[-1])
         imagined = self.imagined_world.resync(state.frames, state.actions)
+        other = None if self.other_world is None else self.other_world.resync(state.frames, state.actions)
+        state = replace(state, other=other, other_wrong_pixels=self._other_wrong(other, state.frames[-1]))
         metrics = self._compare(imagined.frame, real)
         return replace(
             state, real=real, imagined=imagined, metrics=metrics, lost_steps=0, real_reward=0, imagined_reward=0
@@ -383,7 +421,10 @@ class Session:
         else:
             imagined = self.imagined_world.step(before.imagined, action)
         metrics = self._compare(imagined.frame, real)
+        other = self._next_beside(before, action, frames, actions)
         return SessionState(
+            other=other,
+            other_wrong_pixels=self._other_wrong(other, step.frame),
             frames=frames,
             actions=actions,
             real=real,
@@ -404,10 +445,26 @@ class Session:
         return replace(
             before,
             imagined=imagined,
+            other=self._next_beside(before, action, before.frames, before.actions),
             agent_steps=before.agent_steps + 1,
             action=action,
             imagined_reward=before.imagined_reward + (imagined.reward or 0),
         )
+
+    def _next_beside(
+        self, before: SessionState, action: int, frames: tuple[Frame, ...], actions: tuple[int, ...]
+    ) -> ImaginedState | None:
+        """Return what the predictor beside the first one imagines next."""
+        if self.other_world is None or before.other is None:
+            return None
+        if before.other.predictor_state is None:
+            return self.other_world.resync(frames, actions)
+        return self.other_world.step(before.other, action)
+
+    def _other_wrong(self, other: ImaginedState | None, frame: Frame) -> int | None:
+        if other is None or self.other_world is None or self.world is None:
+            return None
+        return self._other_comparison.wrong_pixels(other.frame, self.other_world.view(frame))
 
     def _compare(self, imagined: ViewedFrame, real: ViewedFrame | None) -> LiveMetrics | None:
         if real is None or self.world is None:

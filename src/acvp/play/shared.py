@@ -14,6 +14,7 @@ from itertools import groupby, pairwise
 from urllib.parse import parse_qsl, quote
 
 from acvp.errors import UserError
+from acvp.play.config import HOTTEST
 
 RESYNC = "r"
 MAX_STEPS = 27_000
@@ -34,6 +35,8 @@ class Moves:
     """All of them, the skipped ones first."""
     resyncs: set[int] = field(default_factory=set)
     """Steps since the player began, after which the dream was resynced."""
+    temperature: float = 0.0
+    """At which the dream was sampled."""
 
     def step(self, before: int, action: int) -> None:
         """Add the action taken after some steps of the player; what was done after them was rewound and is dropped."""
@@ -48,7 +51,8 @@ class Moves:
             raise UserError(
                 f"this game is too long for a link: {steps} steps; start a new one (key Enter) and share it"
             )
-        return f"predictor={quote(predictor, safe='')}&seed={self.seed}&skip={self.skip}&moves={text}"
+        heat = f"&temperature={self.temperature:g}" if self.temperature else ""
+        return f"predictor={quote(predictor, safe='')}&seed={self.seed}&skip={self.skip}{heat}&moves={text}"
 
     def _tokens(self, steps: int) -> list[str]:
         edges = sorted({0, steps, *(count for count in self.resyncs if 0 < count < steps)})
@@ -63,7 +67,7 @@ def parse_moves(text: str, actions: int) -> Moves:
     """Return the moves of a link for a game with this many actions; UserError for anything else."""
     values = dict(parse_qsl(text[: 2 * MAX_TEXT], keep_blank_values=True))
     seed, skip = (_number(values, name) for name in ("seed", "skip"))
-    moves = Moves(seed)
+    moves = Moves(seed, temperature=_temperature(values.get("temperature", "0")))
     for token in filter(None, values.get("moves", "").split("-")):
         if token == RESYNC:
             moves.resyncs.add(len(moves.actions) - skip)
@@ -79,6 +83,16 @@ def parse_moves(text: str, actions: int) -> Moves:
         raise UserError(f"this link skips {skip} of {len(moves.actions)} steps: it is incomplete")
     moves.skip = skip
     return moves
+
+
+def _temperature(text: str) -> float:
+    try:
+        temperature = float(text[:20])
+    except ValueError:
+        temperature = -1.0
+    if not 0 <= temperature <= HOTTEST:
+        raise UserError(f"this link has the temperature {text[:20]!r}: 0 to {HOTTEST:g} are possible")
+    return temperature
 
 
 def _number(values: dict[str, str], name: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,7 +27,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.loaded import GameLike, LoadedModel, require_fit
-from acvp.models import State, imagine
+from acvp.models import Predictor, State, imagine
 from acvp.models.pixels import WRONG_BY, WrongPixels
 from acvp.play.model_pool import about
 from acvp.seeding import generator
@@ -245,7 +246,12 @@ class ImaginedWorld:
     """A world whose frames come from one predictor."""
 
     def __init__(self, model: LoadedModel) -> None:
-        self.model, self.predictor = model, model.predictor
+        self.model, self.predictor = model, copy(model.predictor)  # which shares the weights, but not its sampling
+
+    @property
+    def samples(self) -> bool:
+        """Whether its predictor can sample, so that a temperature makes a difference."""
+        return type(self.predictor).sample is not Predictor.sample
 
     def view(self, frame: Frame) -> ViewedFrame:
         """Return a recorded frame (H, W, 3) in the predictor's view."""
@@ -323,11 +329,15 @@ class FrameComparison:
         exact = as_recorded and model.predictor.names_colors  # each pixel has a color of the game, the right one or not
         self._wrong_pixels = WrongPixels(palette if as_recorded else None, may_be_off=0 if exact else WRONG_BY)
 
+    def wrong_pixels(self, imagined: ViewedFrame, real: ViewedFrame) -> int:
+        """Return the number of wrong pixels of an imagined frame (h, w, C)."""
+        return self._wrong_pixels.count_in_frame(imagined, real)
+
     def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: tuple[float, float] | None) -> LiveMetrics:
         """Return the metrics of an imagined frame (h, w, C); ``position`` is the object's (row, column) as recorded."""
         difference = np.abs(imagined.astype(np.int16) - real)
         return LiveMetrics(
-            wrong_pixels=self._wrong_pixels.count_in_frame(imagined, real),
+            wrong_pixels=self.wrong_pixels(imagined, real),
             pixels=difference.shape[0] * difference.shape[1],
             squared_error=float(np.square(difference.astype(np.int32)).mean()),
             object_found=self._object_found(imagined, real, position),
@@ -353,6 +363,9 @@ class SessionState:
     real: ViewedFrame | None
     """The real frame in the predictor's view; None where there is no real world."""
     imagined: ImaginedState
+    other: ImaginedState | None = None
+    """What the predictor beside it imagines; None where there is none."""
+    other_wrong_pixels: int | None = None
     metrics: LiveMetrics | None = None
     """How the two compare; None where there is no real world."""
     lost_steps: int = 0

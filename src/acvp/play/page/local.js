@@ -40,7 +40,7 @@ export class LocalSession {
       return this.on.lost(error.message);
     }
     const { game, actions, name, frame } = this.about;
-    this.on.welcome({ game, actions, frame, predictors: [name], predictor: name, episodes: [], missing: null });
+    this.on.welcome({ game, actions, frame, predictors: [name], predictor: name, samples: false, same_game: [], episodes: [], missing: null });
     this.number = 0;
     await this.reset();
   }
@@ -164,7 +164,7 @@ export class LocalSession {
       ...this.settings, predictor: this.about.name, agent_steps: steps, steps, action, termination, watching: null, wrong_pixels: null,
       pixels: null, squared_error: null, object_found: null, score: 0, real_reward: 0,
       imagined_reward: this.about.outcome ? imaginedReward : null,
-      over: false, recording: null, scrub: null, auto_resync: "off", notice: "",
+      over: false, recording: null, scrub: null, auto_resync: "off", notice: "", temperature: 0, beside: "", other_wrong_pixels: null,
     };
     this.on.picture({ facts, real: null, imagined: this.image(frame) });
   }

@@ -27,6 +27,8 @@ const on = {
     if (!hinted) screen.hint(actions);
     fill($("#predictor"), message.predictors, message.predictor);
     fill($("#episode"), message.episodes.map((_, index) => String(index)), "0");
+    fillThird(message);
+    $("#heat").hidden = !message.samples;
     $("#scrub").hidden = message.episodes.length === 0;
     showPlace();
     if (message.missing) on.note(`There is only the dream: ${message.missing}`);
@@ -41,6 +43,7 @@ const on = {
     started = true;
     screen.show(picture);
     showAutoResync();
+    showTemperature();
     for (const [name, value] of Object.entries(requested)) {
       if (String(facts[name]) === String(value)) delete requested[name];
       else facts[name] = value;
@@ -219,6 +222,39 @@ function scrubBy(frames) {
   scrubTo(episode(), (facts.scrub?.[1] ?? 0) + frames);
 }
 
+/** Offer the difference, a wipe, and the other predictors of the game; keep what was chosen where it is still there. */
+function fillThird({ same_game: names, predictor }) {
+  const select = $("#third");
+  const chosen = select.value;
+  const others = names.filter((name) => name !== predictor);
+  select.replaceChildren(new Option("Difference", "difference"), new Option("Wipe", "wipe"), ...others.map((name) => new Option(`Dream: ${name}`, `:${name}`)));
+  select.value = [...select.options].some(({ value }) => value === chosen) ? chosen : "difference";
+  if (chosen.startsWith(":") && select.value !== chosen) send("compare", { name: "" });
+}
+
+function chooseThird(value) {
+  const name = value.startsWith(":") ? value.slice(1) : "";
+  screen.thirdPicture();
+  if (name !== facts.beside) send("compare", { name });
+}
+
+function showTemperature() {
+  if (document.activeElement !== $("#temperature")) $("#temperature").value = String(facts.temperature);
+  $("#heat span").textContent = facts.temperature.toFixed(1);
+}
+
+function setTemperature(temperature) {
+  request("temperature", temperature);
+  send("temperature", { temperature });
+}
+
+function wipeTo({ clientX, buttons, currentTarget }) {
+  if (!buttons || $("#third").value !== "wipe") return;
+  const { left, width } = currentTarget.getBoundingClientRect();
+  $("#wipe").value = String((clientX - left) / width);
+  screen.thirdPicture();
+}
+
 function showAutoResync() {
   const select = $("#auto");
   if (document.activeElement === select || select.value === facts.auto_resync) return;
@@ -274,6 +310,12 @@ for (const button of document.querySelectorAll("[data-do]")) {
   });
 }
 $("#predictor").addEventListener("change", (event) => (send("switch", { name: event.target.value }), leave(event)));
+$("#third").addEventListener("change", (event) => (chooseThird(event.target.value), leave(event)));
+$("#wipe").addEventListener("input", () => screen.thirdPicture());
+$("#wipe").addEventListener("change", leave);
+for (const name of ["pointerdown", "pointermove"]) $("#difference canvas").addEventListener(name, wipeTo);
+$("#temperature").addEventListener("input", (event) => setTemperature(Number(event.target.value)));
+$("#temperature").addEventListener("change", leave);
 $("#auto").addEventListener("change", (event) => (send("auto_resync", { mode: event.target.value }), leave(event)));
 $("#fps").addEventListener("input", (event) => setSpeed(Number(event.target.value)));
 $("#fps").addEventListener("change", leave);

@@ -36,7 +36,7 @@ export class RemoteSession {
   /** `on` has welcome, picture, grid, video, link, note and lost, each called with what arrived. */
   constructor(on) {
     this.on = on;
-    this.readers = { real: new FrameReader(), imagined: new FrameReader() };
+    this.readers = { real: new FrameReader(), imagined: new FrameReader(), other: new FrameReader() };
   }
 
   /** Start a session with a predictor, or with the first one. */
@@ -76,9 +76,9 @@ export class RemoteSession {
   }
 
   readPicture(facts, payload) {
-    const pictures = { real: null, imagined: null };
+    const pictures = { real: null, imagined: null, other: null };
     let at = 0;
-    for (const name of ["real", "imagined"]) {
+    for (const name of Object.keys(pictures)) {
       if (!facts[name]) continue;
       const size = length(facts[name]);
       pictures[name] = this.readers[name].read(facts[name], payload.subarray(at, at + size));

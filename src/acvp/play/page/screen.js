@@ -16,6 +16,18 @@ function difference(a, b) {
   return result;
 }
 
+/** The left part of one picture and the right part of another of the same size, with a line between them. */
+function wipe(left, right, share) {
+  const edge = Math.round(share * left.width);
+  const result = new ImageData(left.width, left.height);
+  for (let i = 0; i < left.data.length; i += 4) {
+    const column = (i / 4) % left.width;
+    const from = column < edge ? left : right;
+    for (let c = 0; c < 4; c += 1) result.data[i + c] = column === edge ? 255 : from.data[i + c];
+  }
+  return result;
+}
+
 function paint(canvas, picture) {
   if (canvas.width !== picture.width || canvas.height !== picture.height) {
     [canvas.width, canvas.height] = [picture.width, picture.height];
@@ -46,18 +58,33 @@ export class Screen {
     $("#real").title = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
   }
 
-  show({ facts, real, imagined }) {
+  show({ facts, real, imagined, other }) {
     document.body.classList.toggle("dream-only", !real);
     document.body.classList.toggle("over", facts.over);
     paint($("#dream canvas"), imagined);
     if (real) {
       paint($("#real canvas"), real);
-      paint($("#difference canvas"), difference(real, imagined));
+      this.last = { facts, real, imagined, other };
+      this.thirdPicture();
     }
     this.fit();
     this.label(facts);
     this.measure(facts);
     this.count();
+  }
+
+  /** What the third picture shows: the difference, a wipe between real and dream, or the dream of another predictor. */
+  thirdPicture() {
+    if (!this.last) return;
+    const { facts, real, imagined, other } = this.last;
+    const mode = $("#third").value;
+    const note = { difference: "black where the dream is right", wipe: "" }[mode];
+    $("#wipe").hidden = mode !== "wipe";
+    if (mode === "wipe") paint($("#difference canvas"), wipe(real, imagined, Number($("#wipe").value)));
+    else paint($("#difference canvas"), note === undefined && other ? other : difference(real, imagined));
+    $("#difference span").textContent = note ?? (facts.other_wrong_pixels === null ? "" : `${grouped(facts.other_wrong_pixels)} wrong pixels`);
+    $("#difference span").hidden = mode === "wipe";
+    $("#difference").classList.toggle("dreaming", note === undefined);
   }
 
   label(facts) {

@@ -1,0 +1,51 @@
+"""The third picture in a browser: difference, wipe, or the dream of another predictor; and the temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from acvp.play.session import Session
+from tests.play.browsing import View, a_browser
+from tests.play.serving import serve, wait_until
+from tests.play.sessions import atari_pool, make_session
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as found:
+        yield found
+
+
+def test_wipe_and_second_dream(browser: Browser) -> None:
+    with serve(make_session) as port:
+        view = View(browser, f"http://127.0.0.1:{port}/")
+        wait_until(lambda: view.number("#wrong p") > 0)
+        view.pause()
+        third = view.page.locator("#third")
+        third.select_option("wipe")
+        view.page.locator("#wipe").fill("0.25")
+        wait_until(lambda: np.array_equal(view.picture("difference")[:, :6], view.picture("real")[:, :6]))
+        assert np.array_equal(view.picture("difference")[:, 7:], view.picture("dream")[:, 7:])
+        assert (view.picture("difference")[:, 6] == 255).all(), "a line between them"
+        third.select_option(label="Dream: gray")
+        wait_until(lambda: view.picture("difference").shape == (84, 84, 3))
+        view.until("#difference span", "wrong pixels")
+        third.select_option("difference")
+        wait_until(lambda: view.picture("difference").shape == (24, 24, 3))
+        assert view.complaints == []
+        view.context.close()
+
+
+def test_the_temperature_slider_reaches_the_dream(browser: Browser) -> None:
+    with serve(lambda: Session(atari_pool())) as port:
+        view = View(browser, f"http://127.0.0.1:{port}/")
+        wait_until(lambda: view.number("#steps p") >= 1)
+        before = view.picture("dream").mean()
+        view.page.locator("#temperature").fill("1")
+        wait_until(lambda: view.picture("dream").mean() < before / 2)
+        assert view.text("#heat span") == "1.0"
+        view.context.close()
