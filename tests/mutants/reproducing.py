@@ -6,6 +6,27 @@ from tests.mutants import Mutant
 
 REPRODUCING = (
     Mutant(
+        "a game that the paper does not have confirms a claim",
+        "reproduce/claims.py",
+        "for game, finding in findings.items() if game in self.about]",
+        "for game, finding in findings.items()]",
+        "reproduce/test_claims.py::test_a_game_that_the_paper_does_not_have_confirms_nothing",
+    ),
+    Mutant(
+        "results of ToyGame are not found by its name",
+        "reproduce/config.py",
+        'if env_id in (TOY_ID, "toy"):',
+        'if env_id == "toy":',
+        "reproduce/test_claims.py::test_results_are_found_by_the_name_of_their_game",
+    ),
+    Mutant(
+        "compute is not that of the models in the result",
+        "reproduce/evidence.py",
+        "folders = (self.file.parent, self.file.parent.parent)",
+        "folders = (self.file.parent.parent, self.file.parent)",
+        "reproduce/test_claims.py::test_compute_is_that_of_the_models_in_the_same_result",
+    ),
+    Mutant(
         "a claim is confirmed although a game refutes it",
         "reproduce/claims.py",
         "        if False in held:\n",

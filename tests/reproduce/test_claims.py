@@ -130,10 +130,12 @@ def test_a_folder_inside_another_counts_once(tmp_path: Path) -> None:
 
 
 def test_compute_is_that_of_the_models_in_the_same_result(tmp_path: Path) -> None:
-    for name, minutes in (("one", 10), ("two", 30)):
-        folder = write(tmp_path / name, "evaluation.json", evaluation({"mlp": 1.0, "mean-frame": 8.0}))
-        (folder / "mlp").mkdir()
-        (folder / "mlp" / "metrics.jsonl").write_text(json.dumps({"step": 1200, "seconds": 60 * minutes}) + "\n")
+    for name, minutes in (("one", 10), ("two", 30), (".", 90)):
+        (tmp_path / name / "mlp").mkdir(parents=True)
+        line = json.dumps({"step": 1200, "seconds": 60 * minutes})
+        (tmp_path / name / "mlp" / "metrics.jsonl").write_text(f"{line}\n")
+    for name in ("one", "two"):
+        write(tmp_path / name, "evaluation.json", evaluation({"mlp": 1.0, "mean-frame": 8.0}))
     write(tmp_path / "two" / "control", "control.json", control({"feedforward": 50.0}, GAMES[0]))
     computes = [result.compute("mlp", "recurrent") for result in Evidence([tmp_path]).of("evaluation.json", "freeway")]
     assert computes == ["mlp 1,200 updates in 0:10:00", "mlp 1,200 updates in 0:30:00"]

@@ -127,7 +127,10 @@ def damaged(out: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (other_options, r"a was made with other options \(30 → 60\); choose another --out, or delete"),
+        (
+            other_options,
+            r"a was made with other options \(--minutes 30 → 60; --x not given → y\); choose another --out, or delete",
+        ),
         (foreign, r"not a folder of acvp reproduce \(it has holiday.txt\)"),
         (damaged, "plan.json: cannot be read"),
     ],
@@ -136,7 +139,7 @@ def test_a_folder_of_another_plan_is_refused(prepare: Callable[[Path], None], me
     prepare(tmp_path)
     before = sorted(path.name for path in tmp_path.rglob("*"))
     with pytest.raises(UserError, match=message):
-        run(tmp_path, replace(step("a"), command=("make", "a", "--minutes", "60")))
+        run(tmp_path, replace(step("a"), command=("make", "a", "--minutes", "60", "--x", "y")))
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BufferedWriter
@@ -127,15 +127,25 @@ def _refuse_other(plan: Plan, out: Path, before: dict[str, list[str]] | None) ->
         earlier, now = before.get(step.name), list(step.command)
         if earlier in (None, now) or step.repeat or not (out / step.name).exists():
             continue
-        changes = [" ".join(word for word in a if word not in b) or "nothing" for a, b in _both(earlier, now)]
+        before_options, options = _options(earlier or []), _options(now)
+        changes = [
+            f"{name} {before_options.get(name, 'not given')} → {options.get(name, 'not given')}"
+            for name in before_options | options
+            if before_options.get(name) != options.get(name)
+        ]
         raise UserError(
-            f"--out {out}: {step.name} was made with other options ({' → '.join(changes)}); choose another --out, or "
+            f"--out {out}: {step.name} was made with other options ({'; '.join(changes)}); choose another --out, or "
             f"delete {out / step.name} to make it again"
         )
 
 
-def _both(earlier: list[str] | None, now: list[str]) -> list[tuple[list[str], list[str]]]:
-    return [(earlier or [], now), (now, earlier or [])]
+def _options(command: Sequence[str]) -> dict[str, str]:
+    """Return the options of a command and what follows each; what comes before them belongs to `acvp`."""
+    options, name = {"acvp": ""}, "acvp"
+    for word in command:
+        name = word if word.startswith("--") else name
+        options[name] = "" if word == name else f"{options[name]} {word}".strip()
+    return options
 
 
 def refuse_stale(plan: Plan, out: Path) -> None:
