@@ -21,7 +21,7 @@ from acvp.runs import RunFolder, clock
 from acvp.training.config import TrainingConfig
 from tests.training.small import toy_store
 
-ROW = re.compile(r"^\| `(\w+)` \| `acvp (collect [^`]*)` \| `acvp (train [^`]*)` \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([\w-]+)` \| `acvp (collect [^`]*)` \| `acvp (train [^`]*)` \|$", re.MULTILINE)
 COMMANDS = {
     name: commands
     for name, *commands in ROW.findall((Path(__file__).parents[1] / "docs" / "pixel-predictor.md").read_text())

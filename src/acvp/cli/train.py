@@ -14,7 +14,9 @@ from acvp.errors import UserError
 from acvp.exits import EXIT_OK
 from acvp.training.config import TrainConfig, TrainingConfig, within_minutes
 
-FROM_DATASET = ("actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized")
+FROM_DATASET = (
+    "actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized", "moves", "moving_colors"
+)  # fmt: skip
 """Fields of a predictor's config that are found in the dataset."""
 FROM_OPTIONS = {
     "name": "--preset", "view": "--view", "seed": "--seed", "test_fraction": "--test-fraction", "shares": "--shares"
