@@ -207,12 +207,17 @@ def run_import(config: ImportConfig) -> int:
                 env_id, actions = game.env_id, game.action_meanings
         except UserError as error:
             raise UserError(f"{error}; or give --actions N, for a game that is not installed") from error
+    notes: list[str] = []
     with counting("importing", "frames") as show:
-        stores = import_store(config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show)
+        stores = import_store(
+            config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show, note=notes.append
+        )
     for store in stores:
         out.print(repr(store))
     if FORMATS[config.format].unknown:
-        out.print(f"note: {FORMATS[config.format].unknown}")
+        notes.insert(0, FORMATS[config.format].unknown)
+    for note in notes:
+        out.print(f"note: {note}")
     return EXIT_OK
 
 

@@ -160,3 +160,12 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")
     with pytest.raises(UserError, match=r"d-v0 exists already and is not empty"):
         export_store("minari", store, tmp_path / "root", dataset_id="ab/cd-v0")
+
+
+@pytest.mark.parametrize("jpeg", [True, False])
+def test_lossy_frames_get_a_note(tmp_path: Path, jpeg: bool) -> None:
+    flat = np.full_like(PIXELS, 90)
+    source = make_dataset(tmp_path / "source", images(), spaces.Discrete(3), [steps(list(flat), [0, 1, 2])], jpeg)
+    notes: list[str] = []
+    import_store("minari", source, tmp_path / "out", note=notes.append)
+    assert [("JPEG" in note) for note in notes] == [True] * jpeg

@@ -54,7 +54,10 @@ def test_noise_of_any_size_is_exact(tmp_path: Path, shape: tuple[int, int]) -> N
 def test_a_lossy_video_becomes_rgb(tmp_path: Path) -> None:
     video = make_video(tmp_path / "play.mp4", 4, "mpeg4", "yuv420p")
     write_table(video, "action\n1\n0\n2\n")
-    (store,) = import_store("video", video, tmp_path / "out")
+    notes: list[str] = []
+    (store,) = import_store("video", video, tmp_path / "out", note=notes.append)
+    assert notes[0].startswith("play.mp4: its codec mpeg4 (yuv420p) is lossy")
+    assert "has over 256 colors" in notes[1]
     assert (store.info.env_id, store.info.action_meanings) == ("play", ("0", "1", "2"))
     assert store[0].actions.tolist() == [1, 0, 2]
     assert store[0].palette is None
@@ -74,9 +77,10 @@ def test_a_folder_of_videos(tmp_path: Path) -> None:
 
 TABLES = {
     "missing": (None, r"play.mkv: no play.csv beside it"),
-    "empty": ("", r"play.csv: its first line is ''; expected `action` or `action,reward`"),
+    "empty": ("", r"play.csv: its first line is ''; expected names of columns, one of them `action`"),
     "no header": ("1\n0\n2\n", r"its first line is '1'"),
-    "other columns": ("reward,action\n1,1\n", r"its first line is 'reward,action'"),
+    "other columns": ("reward,move\n1,1\n", r"its first line is 'reward,move'"),
+    "two columns of one name": ("action,action\n1,1\n", r"its first line is 'action,action'"),
     "word": ("action\n1\nleft\n2\n", r"play.csv: line 3 is 'left'; expected a whole number"),
     "columns": ("action,reward\n1,1\n1\n1,1\n", r"line 3 is '1'; expected a whole number and a reward"),
     "reward": ("action,reward\n1,1\n1,much\n1,1\n", r"line 3 is '1,much'"),
@@ -139,3 +143,13 @@ def test_frames_of_two_sizes(tmp_path: Path) -> None:
         write_table(make_video(tmp_path / f"{name}.mkv", 2, side=side), "action\n0\n")
     with pytest.raises(UserError, match=r"b.mkv: frame 0 is 16×16, the first one of all is 32×32"):
         import_store("video", tmp_path, tmp_path / "out")
+
+
+def test_columns_are_read_by_name(tmp_path: Path) -> None:
+    video = make_video(tmp_path / "play.mkv", 3, side=4)
+    write_table(video, "frame, Reward ,note,ACTION\n0,1.5,start,2\n1,-1,,0\n")
+    notes: list[str] = []
+    (store,) = import_store("video", video, tmp_path / "out", note=notes.append)
+    assert store[0].actions.tolist() == [2, 0]
+    assert store[0].rewards.tolist() == [1.5, -1.0]
+    assert notes == []  # FFV1 in RGB, and few colors: nothing is lost

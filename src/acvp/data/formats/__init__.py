@@ -66,10 +66,12 @@ def import_store(
     env_id: str | None = None,
     actions: ActionNames = None,
     progress: Progress | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> tuple[EpisodeStore, ...]:
     """Import episodes into a dataset at `out`, or into out/train and out/test if the source has train and test.
 
-    Each imported episode is stored at once. If interrupted, run the same import again to resume.
+    Each imported episode is stored at once. If interrupted, run the same import again to resume. `note` gets a text for
+    everything that makes the import lossy.
     """
     source, out = Path(source), Path(out)
     chosen = _format(format)
@@ -82,10 +84,19 @@ def import_store(
         )
     advance = _counter(progress, sum(part.frame_count for part in sources.values()))
     policy = f"imported from {format}"
-    return tuple(
+    stores = tuple(
         import_source(part, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance)
         for name, part in sources.items()
     )
+    for text in dict.fromkeys(part.lossy for part in sources.values() if part.lossy):
+        note(text)
+    for store in stores:
+        if store.palette is None:
+            note(
+                f"{store.path} has over 256 colors: its frames are stored as RGB, which is exact and larger, and "
+                "--model pixel predicts them by the nearest of 256 colors"
+            )
+    return stores
 
 
 def export_store(

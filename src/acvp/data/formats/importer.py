@@ -70,6 +70,8 @@ class Source:
     """Location of the highest action, for messages."""
     action_meanings: tuple[str, ...] | None = None
     """Names of the actions, if the source has them."""
+    lossy: str = ""
+    """Why its frames are not those that the game has drawn; empty: they may be."""
 
     @property
     def frame_count(self) -> int:

@@ -35,6 +35,10 @@ from acvp.errors import UserError
 
 INFO_KEY = "acvp"
 """Key of the metadata that only acvp writes."""
+JPEG = (
+    "this Minari dataset stores frames as JPEG, which is lossy: they differ from the game's; record it with "
+    "jpeg_encoding=False for exact frames"
+)
 
 _NO_MINARI = "Minari is not installed: pip install 'acvp[minari]'"
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError, NotImplementedError, RuntimeError)
@@ -60,6 +64,7 @@ def read(source: Path) -> dict[str, Source]:
         action_count=action_count,
         action_at=f"{source}: its action space",
         action_meanings=_action_meanings(metadata, action_count),
+        lossy=JPEG if getattr(storage, "jpeg_encoding", False) else "",
     )
     return {"": contents}
 

@@ -1,6 +1,7 @@
 """A video file per episode, and beside it a table of actions, such as episode.mkv and episode.csv.
 
-The table begins with the line `action` or `action,reward` and has one line fewer than the video has frames.
+The table begins with a line of column names, of which `action` and `reward` are read, in any order; it has one row
+fewer than the video has frames.
 Videos are written with FFV1, which is lossless, in RGB: what is read back is what was recorded, bit for bit.
 """
 
@@ -42,6 +43,10 @@ FRAME_RATE = 15
 """Frames per second: every fourth of Atari's 60."""
 SUFFIXES = frozenset([".avi", ".flv", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"])
 """Suffixes of videos in a folder."""
+LOSSLESS = frozenset(["ffv1", "ffvhuff", "gif", "huffyuv", "png", "qtrle", "rawvideo", "utvideo", "libx264rgb"])
+"""Codecs that return what they were given."""
+RGB_PIXELS = ("rgb", "bgr", "gbr", "0rgb", "0bgr", "argb", "abgr", "pal", "gray")
+"""Beginnings of the names of pixel formats that need no conversion of colors."""
 
 
 def read(source: Path) -> dict[str, Source]:
@@ -68,6 +73,7 @@ def read(source: Path) -> dict[str, Source]:
         frame_shape=_frame_shape(files[0]),
         action_count=action_count,
         action_at=action_at,
+        lossy=_lossy(files[0]),
     )
     return {"": contents}
 
@@ -108,26 +114,47 @@ def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{file}: cannot be read as a table ({error})") from error
     header = [name.strip().lower() for name in lines[0]] if lines else []
-    if header not in (["action"], ["action", "reward"]):
-        raise UserError(f"{file}: its first line is {','.join(header)[:40]!r}; expected `action` or `action,reward`")
-    rows = [_row(file, number, line, len(header)) for number, line in enumerate(lines[1:], 2)]
+    if header.count("action") != 1 or header.count("reward") > 1:
+        raise UserError(
+            f"{file}: its first line is {','.join(header)[:40]!r}; expected names of columns, one of them `action` and "
+            "at most one `reward`"
+        )
+    rows = [_row(file, number, line, header) for number, line in enumerate(lines[1:], 2)]
     actions = checked_actions([action for action, _ in rows], lambda i: f"{file}: line {i + 2}")
-    rewards = np.array([reward for _, reward in rows]) if len(header) == 2 else None
+    rewards = np.array([reward for _, reward in rows]) if "reward" in header else None
     return actions, None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: line {i + 2}")
 
 
-def _row(file: Path, number: int, line: list[str], columns: int) -> tuple[int, float]:
+def _row(file: Path, number: int, line: list[str], header: list[str]) -> tuple[int, float]:
+    """Return action and reward of a line; a table without rewards gives 0."""
     try:
-        if len(line) != columns or not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", line[0]):
+        values = dict(zip(header, line, strict=True))
+        if not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", values["action"]):
             raise ValueError
-        return int(line[0]), float(line[1]) if columns == 2 else 0.0
+        return int(values["action"]), float(values.get("reward", 0.0))
     except ValueError as error:
-        expected = "a whole number" if columns == 1 else "a whole number and a reward"
-        raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {expected}") from error
+        expected = "a whole number" + " and a reward" * ("reward" in header)
+        columns = f" in {len(header)} columns" * (len(header) > 2)
+        raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {expected}{columns}") from error
 
 
 def _record(file: Path, actions: Actions, rewards: NDArray[np.float32] | None) -> Recording:
     return Recording(frames=_frames(file), actions=actions, rewards=rewards)
+
+
+def _lossy(file: Path) -> str:
+    """Return why frames of a video are not those that were recorded; nothing for lossless codecs in RGB."""
+    import av
+
+    with file.open("rb") as opened, av.open(opened, "r", options={"protocol_whitelist": "none"}) as container:
+        context = _video_stream(file, container).codec_context
+        codec, pixels = context.name, context.pix_fmt or ""
+    if codec in LOSSLESS and pixels.startswith(RGB_PIXELS):
+        return ""
+    return (
+        f"{file.name}: its codec {codec} ({pixels}) is lossy or stores no RGB: frames are what the video shows, and "
+        "may differ from the game's"
+    )
 
 
 def _frame_shape(file: Path) -> tuple[int, int, int]:
