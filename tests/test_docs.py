@@ -70,7 +70,7 @@ RUN: dict[str, dict[str, str]] = {
     "data verify": {},
     "data export": {},
     "data split": {},
-    "data filter": {"--length": "2:", "--returns": ":"},
+    "data filter": {},
     "train": {"--preset": "smoke", "--minutes": "0.01", "--device": "cpu"},
     "evaluate": {"--shuffled-windows": "0", "--videos": "0"},
     "counterfactual": {},
