@@ -17,6 +17,7 @@ def test_a_store_is_a_sequence_of_its_episodes(tmp_path: Path) -> None:
     assert read_answer(store[1].frames(19, 20)[0]) == (1, 19)
     assert [len(e) for e in store[1:]] == [20, 1]
     assert "3 episodes, 24 frames 6×8 2 colors, 3 actions" in repr(store)
+    assert "1 episode, 20 frames" in repr(store[1:2])
 
 
 def test_opening_reads_no_part(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acvp.data.merge import Copy, copy_episodes, join
 from acvp.data.split import split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, choose_starts
@@ -70,10 +71,52 @@ def test_runs_without_a_common_test_episode_are_refused(store: EpisodeStore) -> 
 
 def test_another_store_is_used_whole_and_checked_for_leaks(store: EpisodeStore) -> None:
     trained = [Trained(held_out={"another": (0,)})]
-    assert len(held_out_part(store, trained, None).store) == len(store)
-    assert "--trained-on" in held_out_part(store, trained, None).how
+    part = held_out_part(store, trained, None)
+    assert len(part.store) == len(store)
+    told = "all 6 episodes of a dataset with another digest than the training data; contents not compared (--trained-on"
+    assert part.how.startswith(told)
+    alone = held_out_part(store, [*trained, None], None).how  # a predictor alone does not say what it was trained on
+    assert alone.startswith("all 6 episodes; contents not compared")
     with pytest.raises(UserError, match="are also in"):
         held_out_part(store, trained, store)
+
+
+def copied(store: EpisodeStore, path: Path, positions: list[int]) -> EpisodeStore:
+    """Copies of some episodes in another dataset, which has another digest."""
+    copies = [Copy(store, i, store.entries[i].number) for i in positions]
+    return copy_episodes(copies, store.info, path, lambda done, total: None)
+
+
+@pytest.mark.parametrize("name_it", [False, True])
+def test_copies_of_trained_episodes_in_a_second_dataset_are_refused(
+    store: EpisodeStore, tmp_path: Path, name_it: bool
+) -> None:
+    trained, named = [Trained(held_out={store.digest: (2, 5)})], store if name_it else None
+    copy = copied(store, tmp_path / "copy", [0, 1, 2])
+    for paths in ([store.path, copy.path], [copy.path, store.path]):
+        with pytest.raises(UserError, match=r"2 of 3 test .* in \S+copy are .*: 0 = 0, 1 = 1.* leave \S+copy out of"):
+            held_out_part(join(paths), trained, named)
+    fine = held_out_part(join([store.path, copied(store, tmp_path / "fine", [5]).path]), trained, named)
+    assert [entry.number for entry in fine.store.entries] == [2, 5, 5]
+    assert fine.how.endswith("3 of 7 episodes; none of them is a copy of an episode that was trained on")
+
+
+def test_trained_on_counts_beside_a_dataset_of_the_run(store: EpisodeStore, tmp_path: Path) -> None:
+    trained = [Trained(held_out={store.digest: (2, 5), "elsewhere": (0,)})]
+    other = copied(answer_store(tmp_path / "more", [40] * 8), tmp_path / "other", [6, 7])
+    both = join([store.path, other.path])
+    assert "not compared with all training data (--trained-on" in held_out_part(both, trained, None).how
+    with pytest.raises(UserError, match=r"1 of 2 test episodes in \S+other are also in \S+copy"):
+        held_out_part(both, trained, copied(other, tmp_path / "copy", [1]))
+
+
+def test_trained_on_counts_for_a_dataset_that_one_of_two_runs_does_not_name(
+    store: EpisodeStore, tmp_path: Path
+) -> None:
+    trained = [Trained(held_out={store.digest: (2, 5)}), Trained(held_out={"a copy": (0,)})]
+    assert "not compared with all training data" in held_out_part(store, trained, None).how
+    with pytest.raises(UserError, match=r"1 of 2 test episodes .*train = test: 5 = 5"):
+        held_out_part(store, trained, copied(store, tmp_path / "copy", [5]))
 
 
 def test_evenly() -> None:

@@ -89,13 +89,16 @@ def find_leaks(train: EpisodeStore, test: EpisodeStore) -> list[tuple[int, int]]
     return [(number[group], entry.number) for group, entry in pairs if group in number]
 
 
-def refuse_leaks(train: EpisodeStore, test: EpisodeStore) -> None:
-    """Raise UserError if a test episode is also in the train part."""
+def refuse_leaks(
+    train: EpisodeStore,
+    test: EpisodeStore,
+    cure: str = "split one dataset, or record the test dataset with another seed",
+) -> None:
+    """Raise UserError, which ends with the cure, if a test episode is also in the train part."""
     leaks = find_leaks(train, test)
     if leaks:
         pairs = ", ".join(f"{a} = {b}" for a, b in leaks[:5])
         raise UserError(
             f"{len(leaks)} of {len(test)} test episodes in {test.path} are also in {train.path} "
-            f"(train = test: {pairs}); "
-            "split one dataset, or record the test dataset with another seed"
+            f"(train = test: {pairs}); {cure}"
         )

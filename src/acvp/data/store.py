@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from acvp.console import counted
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeHeader, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
 from acvp.data.policies import PolicyShare
@@ -226,10 +227,11 @@ class EpisodeStore(Sequence[Episode]):
 
     def __repr__(self) -> str:
         height, width, _ = self.info.frame_shape
-        colors = "RGB" if self.palette is None else f"{len(self.palette)} colors"
+        colors = "RGB" if self.palette is None else f"{counted(len(self.palette), 'color')}"
         return (
-            f"EpisodeStore({str(self.path)!r}: {self.info.env_id}, {len(self):,} episodes, {self.frames:,} frames "
-            f"{height}×{width} {colors}, {self.action_count} actions, {self.size / 1e6:.1f} MB)"
+            f"EpisodeStore({str(self.path)!r}: {self.info.env_id}, {counted(len(self), 'episode')}, "
+            f"{counted(self.frames, 'frame')} {height}×{width} {colors}, {counted(self.action_count, 'action')}, "
+            f"{self.size / 1e6:.1f} MB)"
         )
 
     def subset(self, positions: Sequence[int]) -> EpisodeStore:

@@ -47,35 +47,91 @@ class HeldOutPart:
 def held_out_part(
     store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
 ) -> HeldOutPart:
-    """Return the episodes that every run has held out; all of a dataset that none was trained on."""
+    """Return the episodes that every run has held out, and all of a dataset whose digest no run names.
+
+    A dataset that some run does not name must have no episode of `trained_on`, nor one that was trained on as an
+    episode of another dataset here.
+    """
     runs = [run.held_out for run in trained if run is not None]
-    if not any(digest in held_out for held_out in runs for digest in store.digests):
-        return _other_store(store, trained_on)
-    counts = [origin.episodes for origin in store.origins] or [len(store)]
     held_out: list[int] = []
+    named: dict[str, EpisodeStore] = {}  # digest → the episodes that were trained on
+    unsure: list[EpisodeStore] = []
     first = 0
-    for digest, count in zip(store.digests, counts, strict=True):
-        own = [positions[digest] for positions in runs if digest in positions]
-        held_out += [first + position for position in sorted(set(range(count)).intersection(*own))]
-        first += count
-    if not held_out:
+    for dataset in _datasets(store):
+        own = [positions[dataset.digest] for positions in runs if dataset.digest in positions]
+        free = sorted(set(range(len(dataset))).intersection(*own))
+        held_out += [first + position for position in free]
+        first += len(dataset)
+        if own:
+            named[dataset.digest] = dataset.subset(sorted(set(range(len(dataset))) - set(free)))
+        if not own or len(own) < len(trained):
+            unsure.append(dataset.subset(free))
+    if named and not held_out:
         raise UserError(
             f"{store.path}: the runs have no held-out episode in common in it; train them with one --seed, or record a "
             "test dataset with another seed and pass it as --data"
         )
-    how = f"held out in training by every run: {len(held_out)} of {counted(len(store), 'episode')}"
-    return HeldOutPart(store=store.subset(held_out), how=how)
-
-
-def _other_store(store: EpisodeStore, trained_on: EpisodeStore | None) -> HeldOutPart:
-    if trained_on is None:
-        how = "not compared with the training store: name it with --trained-on"
+    _refuse_trained(unsure, named, trained_on)
+    part = store.subset(held_out)
+    if not unsure:
+        how = f"held out in training by every run: {len(part)} of {counted(len(store), 'episode')}"
+    elif named:
+        how = _how_mixed(part, store, trained, named, trained_on)
     else:
-        refuse_leaks(trained_on, store)
-        how = f"none of them is in the training store {trained_on.path}"
-    return HeldOutPart(
-        store=store, how=f"all {counted(len(store), 'episode')} of a store that no run was trained on ({how})"
+        how = _how_other(store, trained, trained_on)
+    return HeldOutPart(store=part, how=how)
+
+
+def _datasets(store: EpisodeStore) -> list[EpisodeStore]:
+    """Return the datasets that are read as one, each by its own path, or the only one."""
+    if not store.origins:
+        return [store]
+    stops = np.cumsum([origin.episodes for origin in store.origins]).tolist()
+    return [
+        EpisodeStore(origin.path, origin.info, store.entries[stop - origin.episodes : stop])
+        for origin, stop in zip(store.origins, stops, strict=True)
+    ]
+
+
+def _refuse_trained(
+    unsure: Sequence[EpisodeStore], named: Mapping[str, EpisodeStore], trained_on: EpisodeStore | None
+) -> None:
+    """Refuse copies of episodes that were trained on; of a `trained_on` in `named`, held-out episodes are allowed."""
+    for test in unsure:
+        cure = f"they were trained on: leave {test.path} out of --data, or copy the others with acvp data filter"
+        for train in named.values():
+            refuse_leaks(train, test, cure)
+        if trained_on is not None and trained_on.digest not in named:
+            refuse_leaks(trained_on, test)
+
+
+def _how_mixed(
+    part: EpisodeStore,
+    store: EpisodeStore,
+    trained: Sequence[Trained | None],
+    named: Mapping[str, EpisodeStore],
+    trained_on: EpisodeStore | None,
+) -> str:
+    """Return how episodes were chosen where some datasets are named by some runs only, or by none."""
+    compared = set(named) | (set() if trained_on is None else {trained_on.digest})
+    if all(run is not None and run.held_out.keys() <= compared for run in trained):
+        rest = "none of them is a copy of an episode that was trained on"
+    else:
+        rest = "contents not compared with all training data (--trained-on compares them)"
+    return (
+        f"held out in training, or of a dataset with another digest than the training data: {len(part)} of "
+        f"{counted(len(store), 'episode')}; {rest}"
     )
+
+
+def _how_other(store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None) -> str:
+    """Return how episodes were chosen where no run names a dataset by its digest."""
+    how = f"all {counted(len(store), 'episode')}"
+    if None not in trained:  # a predictor alone need not say what it was trained on
+        how += " of a dataset with another digest than the training data"
+    if trained_on is None:
+        return f"{how}; contents not compared (--trained-on compares them)"
+    return f"{how}; none of them is in the training dataset {trained_on.path}"
 
 
 def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: EpisodeStore) -> None:
