@@ -5,7 +5,7 @@ A field, tensor or file that is renamed gets a line here; whatever reads files o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -61,6 +61,19 @@ TENSORS = {
     "torso": "features",
 }
 """Parts, between dots, of the names of tensors."""
+_ONE, _SEVERAL = {"--run": "--predictor"}, {"--runs": "--predictors"}
+OPTIONS = {
+    "analyze": _ONE,
+    "control": _SEVERAL,
+    "counterfactual": _SEVERAL,
+    "evaluate": _SEVERAL,
+    "explore": _ONE,
+}
+"""Options by verb, which mean other things in other verbs."""
+COMMON_OPTIONS = {"--store": "--data"}
+"""Options of every verb."""
+FOLDERS = {"runs/agents/dreamer": "runs/agents/imagined"}
+"""Folders in the commands of packaged results."""
 EXPLORATION_STREAM, PRIORITY_STREAM = "expedition", "rarity"
 """Names of random streams, which give the same numbers as in earlier versions only under the same names."""
 
@@ -81,6 +94,24 @@ def _current_field(name: str, value: Any, fields: Mapping[str, str]) -> tuple[st
 def current_text(text: str) -> str:
     """Return a sentence of a card with today's words."""
     return text.replace(" decisions", " agent steps")
+
+
+def current_command(words: str | Sequence[str]) -> str:
+    """Return a command line as it would be typed today; early results have the program's file as its first word."""
+    if isinstance(words, str):
+        return words
+    program, *rest = words
+    own = program.endswith(".py") and program != "__main__.py"
+    start = f"python -m benchmarks.{program.removesuffix('.py')}" if own else "acvp"
+    options = next((options for verb, options in OPTIONS.items() if rest[:1] == [verb]), {})
+    return " ".join([start, *(_current_word(word, COMMON_OPTIONS | options) for word in rest)])
+
+
+def _current_word(word: str, options: Mapping[str, str]) -> str:
+    name = word.removeprefix("--").replace("-", "_")
+    if word.startswith("--") and name in FIELDS:
+        return f"--{FIELDS[name].replace('_', '-')}"
+    return options.get(word, FOLDERS.get(word, word))
 
 
 def current_run(config: dict[str, Any]) -> dict[str, Any]:

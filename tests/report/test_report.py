@@ -108,10 +108,15 @@ def test_the_claims_of_the_paper_are_shown(
     shown = read(tmp_path / "page.html").words
     assert "The paper's claims" in shown
     assert "57,214,787 parameters" in shown
-    assert "Conclusions: 2 confirmed, " in shown
+    assert "Conclusions: 1 confirmed, 1 by construction, " in shown
     capsys.readouterr()
     assert main([*base, str(runs[0] / "config.json")]) == 2
     assert "not written by acvp claims" in capsys.readouterr().err
+    for body in ('{"claims": [{}]}', '{"claims": 5}', '{"claims": [], "conclusions": []}'):
+        (tmp_path / "foreign.json").write_text(body)
+        assert main([*base, str(tmp_path / "foreign.json")]) == 2
+        said = capsys.readouterr().err
+        assert "foreign.json: not as this version of acvp writes it" in " ".join(said.split())
 
 
 def test_the_page_is_the_same_twice(runs: list[Path]) -> None:

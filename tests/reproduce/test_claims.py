@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from acvp.cli.main import main
 from acvp.errors import UserError
-from acvp.reproduce.claims import CLAIMS, Row, counts, judge_claim, judge_claims, page
+from acvp.reproduce.claims import CLAIMS, Claim, Row, counts, judge_claim, judge_claims, left_out, page
+from acvp.reproduce.config import ReproduceConfig
 from acvp.reproduce.evidence import Evidence, Result, apart
+from acvp.reproduce.plan import make_plan
 from acvp.reproduce.prediction_claims import parameters
 
 NETS = ("feedforward", "recurrent", "no-action", "mlp")
@@ -57,7 +60,9 @@ def test_there_are_31_claims_in_order() -> None:
 def test_without_results_only_what_can_be_counted_is_judged(tmp_path: Path) -> None:
     rows = judge_claims(Evidence([tmp_path]))
     assert {row.claim.number for row in rows if row.conclusion != "not run"} == {1, 5}
-    assert counts(rows) == {"confirmed": 2, "refuted at this compute": 0, "not testable": 0, "not run": 29}
+    kinds = {"confirmed": 1, "by construction": 1, "refuted at this compute": 0, "incomplete": 0, "not run": 29}
+    assert counts(rows) == kinds
+    assert "Conclusions on 31 claims: 1 confirmed, 1 by construction, 29 not run." in page(rows, tmp_path)
 
 
 def test_parameters_are_counted_as_in_appendix_a() -> None:
@@ -78,8 +83,9 @@ def test_figure_3_is_confirmed_only_if_both_networks_beat_both_baselines(tmp_pat
 def test_figure_3_without_the_recurrent_network_is_not_complete(tmp_path: Path) -> None:
     write(tmp_path / "a", "evaluation.json", evaluation({"feedforward": 1.0, "no-action": 4.0, "mlp": 9.0}))
     found = row(tmp_path, 9)
-    assert found.conclusion == "not run"
+    assert found.conclusion == "incomplete"
     assert found.findings["freeway"].holds is None
+    assert "- incomplete: `acvp reproduce --only figure3 --out reproduction`" in page([found], tmp_path)
     assert "recurrent –" in found.findings["freeway"].number
     write(tmp_path / "a", "evaluation.json", evaluation({"feedforward": 5.0, "no-action": 4.0, "mlp": 9.0}))
     assert row(tmp_path, 9).conclusion == "refuted at this compute"
@@ -152,6 +158,30 @@ def test_commands_have_the_names_of_options_of_today() -> None:
     assert result.command == "acvp control --horizons 1 --max-steps 9 depths"
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("acvp explore --run freeway --out x", "acvp explore --predictor freeway --out x"),
+        ("acvp analyze --run runs/a --data b", "acvp analyze --predictor runs/a --data b"),
+        ("acvp control --runs a b", "acvp control --predictors a b"),
+        ("acvp agent compare --runs a b", "acvp agent compare --runs a b"),
+        ("acvp agent train --store a --run b", "acvp agent train --data a --run b"),
+        ("acvp agent evaluate --agent runs/agents/dreamer", "acvp agent evaluate --agent runs/agents/imagined"),
+        ("pixel.py --games freeway", "python -m benchmarks.pixel --games freeway"),
+    ],
+)
+def test_commands_have_no_alias_of_an_option_and_no_retired_word(words: str, command: str) -> None:
+    assert Result(Path("x"), {"provenance": {"command": words.split()}}).command == command
+
+
+def test_the_command_of_a_packaged_agent_can_be_run(tmp_path: Path) -> None:
+    origin = {"command": "python -m benchmarks.agents, with options", "seed": 3}
+    body = {"provenance": origin, "minutes": 45.0, "agents": {"freeway": {"agent": scored(30.0)}}}
+    write(tmp_path, "agents.json", body)
+    command = row(tmp_path, 30).findings["freeway"].command
+    assert command == "python -m benchmarks.agents --games freeway --minutes 45 --seed 3"
+
+
 def control(scores: dict[str, float], game: str, emulator: float = 100.0) -> dict[str, Any]:
     """Return what control.json holds: scores with a standard error of 1, at 10 and at 100 steps."""
     points = {name: [{"horizon": n, **scored(mean)} for n in (10, 100)] for name, mean in scores.items()}
@@ -169,9 +199,9 @@ GAMES = ("ALE/Freeway-v5", "ALE/Qbert-v5", "ALE/Seaquest-v5", "ALE/SpaceInvaders
 def test_play_in_three_games_above_random_and_constant_confirms_claim_18(tmp_path: Path) -> None:
     for number, game in enumerate(GAMES[:3]):
         write(tmp_path / game.split("/")[1], "control.json", control({"feedforward": 50.0}, game))
-        assert row(tmp_path, 18).conclusion == ("confirmed" if number == 2 else "not run")
+        assert row(tmp_path, 18).conclusion == ("confirmed" if number == 2 else "incomplete")
     write(tmp_path / "Qbert-v5", "control.json", control({"feedforward": 19.0}, GAMES[1]))  # above random alone
-    assert row(tmp_path, 18).conclusion == "not run"
+    assert row(tmp_path, 18).conclusion == "incomplete"
     for game in GAMES[3:]:
         write(tmp_path / game.split("/")[1], "control.json", control({"feedforward": 5.0}, game))
     assert row(tmp_path, 18).conclusion == "refuted at this compute"
@@ -199,7 +229,7 @@ def learning(informed: float, random: float, error: float | None = 1.0) -> dict[
         (30.0, 5.0, 1.0, "confirmed"),
         (21.0, 5.0, 1.0, "refuted at this compute"),  # no more than holding UP
         (30.0, 29.0, 1.0, "refuted at this compute"),
-        (30.0, 5.0, None, "not run"),  # a single seed
+        (30.0, 5.0, None, "incomplete"),  # a single seed
     ],
 )
 def test_informed_learning_must_beat_random_exploration_and_a_constant_action(
@@ -320,9 +350,16 @@ def recorded(policy: str) -> dict[str, Any]:
     )
 
 
+def timed(low: float) -> dict[str, Any]:
+    return {"times_faster": {"low": low, "median": 5.0}, "compute": "9 repetitions"}
+
+
 CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
+    (2, "deconvolution", timed(1.1), timed(0.9)),
     (3, "evaluation", evaluation({"feedforward": 1, "direct-3": 4}), evaluation({"feedforward": 1, "direct-3": 1.5})),
     (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("sticky-random, ε = 0.3")),
+    (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("agent:freeway, ε = 0.35")),
+    (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("agent:freeway, ε = 0.1; held, ε = 0.3")),
     (6, "evaluation", kept(0.1, 0.6), kept(0.4, 0.4)),
     (11, "evaluation", measured("collision_kept", GAMES[0], recurrent=(0.8, 0.6, 0.9)),
      measured("collision_kept", GAMES[0], recurrent=(0.8, 0.4, 0.9))),
@@ -368,7 +405,7 @@ def test_without_actions_others_move_and_the_controlled_object_does_not(
 def test_the_gap_to_naff_needs_seaquest(tmp_path: Path) -> None:
     small, large = {"feedforward": 9.0, "no-action": 10.0}, {"feedforward": 5.0, "no-action": 10.0}
     write(tmp_path / "f", "evaluation.json", evaluation(small))
-    assert row(tmp_path, 10).conclusion == "not run"
+    assert row(tmp_path, 10).conclusion == "incomplete"
     write(tmp_path / "s", "evaluation.json", evaluation(large, GAMES[2]))
     assert row(tmp_path, 10).conclusion == "confirmed"
     write(tmp_path / "f", "evaluation.json", evaluation(large))
@@ -421,10 +458,74 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
         judge_claims(Evidence([tmp_path]))
 
 
-def test_a_result_of_another_shape_is_an_error_of_one_line(tmp_path: Path) -> None:
-    write(tmp_path, "control.json", {"game": GAMES[0], "runs": {"feedforward": [{"mean": 1.0}]}})
-    with pytest.raises(UserError, match="a result that claim 16 needs is not as this version of acvp writes it"):
-        row(tmp_path, 16)
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    ("evaluation", {"game": GAMES[0], "horizon": 500, "curves": []}),
+    ("evaluation", {"game": GAMES[0], "horizon": "far", "curves": {"mlp": 5}}),
+    ("evaluation", {"game": GAMES[0], "horizon": 500, "curves": {"mlp": {"error": {}}, "mean-frame": {"error": {}}}}),
+    ("control", {"game": GAMES[0], "runs": {"feedforward": [{"mean": 1.0}]}}),
+    ("learning", {"game": GAMES[0], "strategies": 5}),
+    ("explore", {"game": GAMES[0]}),
+    ("analysis", {"game": GAMES[0], "run": "feedforward", "controlled": 1}),
+    ("agents", {"agents": 5}),
+    ("deconvolution", {}),
+    ("counterfactual", {"game": GAMES[0], "runs": {"feedforward": {"accuracy": flat(0.5, 1)}}}),
+]
+"""Valid JSON that acvp never wrote."""
+
+
+@pytest.mark.parametrize(("name", "body"), FOREIGN)
+def test_a_result_of_another_shape_is_left_out_and_named(
+    name: str, body: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, foreign = tmp_path / "b", tmp_path / "a"
+    write(good, "evaluation.json", evaluation({"mlp": 1.0, "mean-frame": 8.0}))
+    write(foreign, f"{name}.json", body)
+    rows = judge_claims(Evidence([tmp_path]))
+    assert rows[7].findings["freeway"].file == good / "evaluation.json"
+    assert main(["claims", "--results", str(tmp_path), "--out", str(tmp_path)]) == 0
+    printed = "".join(capsys.readouterr().out.split())
+    named = left_out(rows)
+    assert set(named) == {foreign / f"{name}.json"}
+    for file in named:
+        assert f"leftout:{file}:notasthisversion" in printed
+
+
+def test_two_results_that_do_not_fit_together_are_both_named(tmp_path: Path) -> None:
+    write(tmp_path, "evaluation.json", evaluation({"no-action": 1.0, "copy-last-frame": 5.0}))
+    write(tmp_path, "counterfactual.json", {"game": GAMES[0], "runs": {"no-action": {}}})
+    found = row(tmp_path, 7)
+    assert found.conclusion == "not run"
+    assert {file.name for file in found.left_out} == {"evaluation.json", "counterfactual.json"}
+    assert "- left out: counterfactual.json: not as this version of acvp writes it (KeyError" in page([found], tmp_path)
+
+
+class Asked(Evidence):
+    """Evidence without results that remembers which files were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.results = []
+        self.names: set[str] = set()
+
+    def named(self, *names: str) -> Iterator[Result]:
+        self.names |= set(names)
+        return super().named(*names)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=[str(claim.number) for claim in CLAIMS])
+def test_the_advised_command_makes_what_the_judge_reads(claim: Claim, tmp_path: Path) -> None:
+    asked = Asked()
+    claim.judge(asked, claim.about[0])
+    if claim.part:
+        assert not claim.command
+        steps = make_plan(ReproduceConfig(out=tmp_path, games=claim.about, scale="paper", only=(claim.part,))).steps
+        assert asked.names & {Path(step.result).name for step in steps}
+    elif "pytest" in claim.command:
+        assert not asked.names  # counted, not read
+    else:
+        made = {"python -m benchmarks.deconvolution": "deconvolution.json"}
+        assert asked.names == {made.get(claim.command, "agent-evaluation.json")}
+        assert claim.command in made or "acvp agent evaluate" in claim.command
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from acvp.evaluation.figures import (
 )
 from acvp.figures import DARK, LIGHT, RUN_COLORS, Axes, Figure, caption, chart, image, legend_below, style
 from acvp.report import markup
-from acvp.report.sources import Analysis, ReportConfig, RunSource, Sources, read_media, read_sources
+from acvp.report.sources import OTHER_SHAPE, Analysis, ReportConfig, RunSource, Sources, read_media, read_sources
 
 
 def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str] = LIGHT) -> Figure | None:
@@ -106,7 +106,7 @@ def write_report(config: ReportConfig) -> Path:
     out = config.out or config.folder / "report.html"
     try:
         page = make_page(sources, config.title).encode(errors="backslashreplace")
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except OTHER_SHAPE as error:
         raise UserError(
             f"{config.folder}: its results, or those of a run, are not as this version of acvp writes them "
             f"({type(error).__name__}: {error}); make them again"
@@ -130,7 +130,7 @@ def make_page(sources: Sources, title: str | None = None) -> str:
     sections += [analysis_section(run.name, run.analysis, _themed) for run in sources.runs if run.analysis]
     sections += [_run(run) for run in sources.runs]
     if sources.claims:
-        sections.append(_claims(sources.claims))
+        sections.append(_claims(sources.claims, sources.claims_file))
     sections.append(_provenance(sources))
     return markup.page(heading, [markup.heading(heading, 1), *_glance(sources), *sections])
 
@@ -224,8 +224,18 @@ def _counterfactual(sources: Sources, body: dict[str, Any]) -> str:
     )
 
 
-def _claims(body: dict[str, Any]) -> str:
+def _claims(body: dict[str, Any], file: Path | None) -> str:
     """Return the section of the paper's claims and their conclusions."""
+    try:
+        return markup.section("claims", "The paper's claims", markup.table(_claims_table(body)))
+    except OTHER_SHAPE as error:
+        raise UserError(
+            f"--claims {file}: not as this version of acvp writes it ({type(error).__name__}: {error}); "
+            "make it again with acvp claims"
+        ) from error
+
+
+def _claims_table(body: dict[str, Any]) -> TextTable:
     rows = []
     for claim in body["claims"]:
         ours = "; ".join(
@@ -236,8 +246,7 @@ def _claims(body: dict[str, Any]) -> str:
             (str(claim["number"]), f"{claim['where']}: {claim['text']}", claim["paper"], ours or "–", conclusion)
         )
     counts = ", ".join(f"{count} {conclusion}" for conclusion, count in body["conclusions"].items() if count)
-    table = TextTable(f"Conclusions: {counts}", ("#", "claim", "paper", "ours", "conclusion"), tuple(rows))
-    return markup.section("claims", "The paper's claims", markup.table(table))
+    return TextTable(f"Conclusions: {counts}", ("#", "claim", "paper", "ours", "conclusion"), tuple(rows))
 
 
 def _run(run: RunSource) -> str:

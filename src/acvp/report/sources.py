@@ -40,6 +40,8 @@ class ReportConfig:
 
 
 EVALUATION_NAME, COUNTERFACTUAL_NAME, ANALYSIS_NAME = "evaluation.json", "counterfactual.json", "analysis.json"
+OTHER_SHAPE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading raises where JSON has another shape than acvp writes."""
 MAX_JSON = 2**28
 """Bytes; results have a few hundred thousand."""
 
@@ -76,6 +78,7 @@ class Sources:
     counterfactual: dict[str, Any] | None
     claims: dict[str, Any] | None = None
     """Claims of the paper with their conclusions."""
+    claims_file: Path | None = None
 
 
 def read_sources(config: ReportConfig) -> Sources:
@@ -95,6 +98,7 @@ def read_sources(config: ReportConfig) -> Sources:
         evaluation=results[EVALUATION_NAME],
         counterfactual=results[COUNTERFACTUAL_NAME],
         claims=_claims(config.claims),
+        claims_file=config.claims,
     )
 
 

@@ -230,18 +230,27 @@ def agent_scores(evidence: Evidence, game: str) -> Finding | None:
     result, point, training = agent
     mean, error = DQN_SCORES[env_id]
     paper = {"mean": mean, "standard_error": error}
-    return finding(result, apart(point, paper) >= 0, f"{score(point)} (paper {score(paper)})", training)
+    text = f"{score(point)} (paper {score(paper)})"
+    return finding(result, apart(point, paper) >= 0, text, training, command=_agents_command(result, game))
 
 
 def _agent(evidence: Evidence, game: str) -> tuple[Result, Point, str] | None:
     """Return the score of the agent of a game that learned in the real game, and what its training took."""
-    for result in evidence.results:
+    for result in evidence.named("agents.json", "agent-evaluation.json"):
         if result.file.name == "agents.json" and game in result.body.get("agents", {}):
             about = result.body["agents"][game]
             return result, about["agent"], f"{result.body['minutes']:g} minutes of one core"
         if result.file.name == "agent-evaluation.json" and result.game == game and not _imagined(result):
             return result, result.body, _training(result)
     return None
+
+
+def _agents_command(result: Result, game: str) -> str | None:
+    """Return the command that makes one agent of agents.json, which has been written by several; None: another file."""
+    if result.file.name != "agents.json":
+        return None
+    seed = result.body["provenance"]["seed"]
+    return f"python -m benchmarks.agents --games {game} --minutes {result.body['minutes']:g} --seed {seed}"
 
 
 def _training(result: Result) -> str:

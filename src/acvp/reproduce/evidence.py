@@ -10,7 +10,7 @@ from math import hypot
 from pathlib import Path
 from typing import Any
 
-from acvp.compat import FIELDS
+from acvp.compat import current_command
 from acvp.console import banded, number
 from acvp.durable import finished_lines
 from acvp.errors import UserError
@@ -45,8 +45,7 @@ class Result:
     @property
     def command(self) -> str:
         """The command that made it, with the names that its options have today."""
-        words = self.body.get("provenance", {}).get("command", "")
-        return words if isinstance(words, str) else " ".join(["acvp", *map(_today, words[1:])])
+        return current_command(self.body.get("provenance", {}).get("command", ""))
 
     def model(self, kind: str) -> str | None:
         """Return the name of the model of a kind: its own name, or one that ends with it."""
@@ -114,11 +113,6 @@ class Result:
         return None
 
 
-def _today(word: str) -> str:
-    name = word.removeprefix("--").replace("-", "_")
-    return f"--{FIELDS[name].replace('_', '-')}" if word.startswith("--") and name in FIELDS else word
-
-
 def _gap(curve: Bands, other: Bands, index: int) -> tuple[float, float]:
     """Return the least and the largest difference of two values within their bands."""
     low, high = (curve[part][index] for part in ("low", "high"))
@@ -161,9 +155,19 @@ class Evidence:
         """All games that results are about."""
         return sorted({result.game for result in self.results if result.game})
 
+    def only(self, results: Sequence[Result]) -> Evidence:
+        """Return the evidence that some of the results are."""
+        evidence = Evidence(self.roots)
+        evidence.results = list(results)
+        return evidence
+
+    def named(self, *names: str) -> Iterator[Result]:
+        """Yield the results in files of some names."""
+        return (result for result in self.results if result.file.name in names)
+
     def of(self, name: str, game: str) -> Iterator[Result]:
         """Yield the results of a game in files of a name."""
-        return (result for result in self.results if result.file.name == name and result.game == game)
+        return (result for result in self.named(name) if result.game == game)
 
     def evaluation(self, game: str, *kinds: str, horizon: int = 1, metric: str = "error") -> Result | None:
         """Return the evaluation of a game, at least so far ahead, with the most of some kinds of models."""
@@ -195,7 +199,7 @@ def finding(
     return Finding(
         holds=holds,
         number=number,
-        compute=compute,
+        compute=str(compute),
         command=command or result.command,
         file=result.file,
         picture=picture,
