@@ -68,7 +68,7 @@ CORRUPTED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "exploration": (TENSORS_NAME, lambda data: zero(data, "exploration")),
     "stacks": (TENSORS_NAME, lambda data: zero(data, "stacks")),
     "rewards": (REPLAY_NAME, lambda data: zero(data, "rewards")),
-    "ends": (REPLAY_NAME, lambda data: zero(data, "ends")),
+    "status": (REPLAY_NAME, lambda data: zero(data, "status")),
     "draws": (REPLAY_NAME, lambda data: zero(data, "counts", 1)),
     "updates": (STATE_NAME, lambda data: data.replace(b'"_n_calls": ', b'"_n_calls": 1')),
     "epsilon": (STATE_NAME, lambda data: data.replace(b'"exploration_rate": 0', b'"exploration_rate": 1')),
