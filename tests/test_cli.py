@@ -129,7 +129,7 @@ def test_wrong_options_exit_with_2() -> None:
 
 
 def test_help_teaches() -> None:
-    text = run("collect", "--help").stdout
+    text = " ".join(run("collect", "--help").stdout.replace("│", " ").split())
     for words in ("--env-id", "--policy", "sticky-random", "--epsilon", "(default: 0.3)", "--workers", "--seed"):
         assert words in text
 

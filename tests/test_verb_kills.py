@@ -19,6 +19,7 @@ import pytest
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.formats import export_store
+from acvp.data.statistics import FOLDER_NAME
 from acvp.data.store import EpisodeStore
 from tests.agents.small import tiny_agent
 from tests.agents.test_sb3 import save_zip
@@ -134,9 +135,10 @@ def command(verb: str, made: Inputs, target: Path) -> list[str]:
 
 
 def results(target: Path) -> dict[str, Any]:
-    """What a verb came to, by file: without times, memory, commands, checkpoints and locks."""
+    """What a verb came to, by file: without times, memory, commands, checkpoints, locks and cached statistics."""
     files = contents(target)
-    kept = {name: data for name, data in files.items() if not name.startswith(("checkpoints", "tensorboard"))}
+    no_result = ("checkpoints", "tensorboard", FOLDER_NAME)
+    kept = {name: data for name, data in files.items() if not name.startswith(no_result)}
     return {name: _result(name, data) for name, data in kept.items() if Path(name).name not in NO_RESULTS}
 
 
