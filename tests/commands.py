@@ -24,6 +24,7 @@ def report(number, action):
     before = real(number, action)
     if number == signal.SIGALRM:
         os.write(pipe, b"ready ")
+        signal.signal = real  # once: at its exit the command ignores this signal
     return before
 signal.signal = report
 from acvp.__main__ import main

@@ -204,8 +204,8 @@ RECORDING = (
     Mutant(
         "an evaluated short episode is padded by other actions",
         "data/windows.py",
-        "padding = min(stop - first, max(0, -frame - first))",
-        "padding = 0",
+        "actions = np.zeros((len(self.starts), stop - first), np.int64)",
+        "actions = np.ones((len(self.starts), stop - first), np.int64)",
         "data/test_windows.py::test_a_reader_pads_short_episodes_as_batches_do",
     ),
     Mutant(
