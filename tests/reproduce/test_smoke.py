@@ -18,7 +18,7 @@ from acvp.reproduce.config import ReproduceConfig
 from acvp.reproduce.plan import make_plan
 from tests.test_verb_kills import results
 
-pytestmark = [pytest.mark.slow, pytest.mark.load]
+pytestmark = pytest.mark.slow
 PATIENCE = 3600.0
 """Seconds on a machine that is very busy."""
 
