@@ -1,4 +1,4 @@
-# make play | demo | docs | pictures | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams | bench-scale
+# make play | demo | gallery | docs | pictures | quick | test | check | smoke | load-test | mutants | faults | bench-data | bench-pixel | pretrained | agents | bench-models | bench-evaluation | bench-training | bench-control | bench-play | bench-crowd | bench-dreams | bench-scale
 # Every target makes .venv on its own; nothing has to be installed first but Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,13 +7,13 @@ STAMP := .venv/.installed
 PIP_ARGS ?=
 DOCS_STAMP := .venv/.docs-installed
 
-.PHONY: play pictures docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams bench-scale clean
+.PHONY: play gallery pictures docs pretrained agents demo install check format quick test smoke load-test mutants faults bench-data bench-pixel bench-models bench-evaluation bench-training bench-control bench-play bench-crowd bench-dreams bench-scale clean
 
 # Opens the predictors that come with acvp in the browser, each beside its real game.
 play: install
 	$(BIN)/acvp play
 
-# About 13 minutes on two cores after the installation; if interrupted, run it again to resume.
+# Eight minutes of training, and a few of recording and evaluation; if interrupted, run it again to resume.
 demo: install
 	$(BIN)/acvp collect --env-id freeway --policy sticky-random --epsilon 0.3 --frames 20000 --out demo/freeway
 	$(BIN)/acvp train --data demo/freeway --model pixel --preset cpu --minutes 8 --run demo/run
@@ -28,6 +28,11 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
+
+# A page in site/ that plays five dreams without a server, for any static host; needs npm once.
+gallery: install
+	rm -rf site
+	$(BIN)/acvp export --web site --predictors freeway ms_pacman qbert seaquest space_invaders
 
 # The pictures of README and docs/, from the packaged predictors and committed results: under a minute of a core.
 pictures: install
@@ -54,7 +59,7 @@ format: install
 
 # One thread per process: the tests share the cores, the networks in them are tiny.
 test: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not faults"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 # While working: all but the slowest tests, under 90 seconds on two cores.
 quick: install
@@ -78,9 +83,9 @@ faults: install
 bench-data: install
 	$(BIN)/python -m benchmarks.data
 
-# Synthetic datasets of 10⁵ and 10⁶ frames, deleted afterwards: 1 GB of disk, about 10 minutes on one core.
+# Synthetic datasets of 10⁵ to 10⁷ frames, deleted afterwards: 3 GB of disk, about 30 minutes on one core.
 bench-scale: install
-	$(BIN)/python -m benchmarks.scale
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale
 
 bench-pixel: install
 	$(BIN)/python -m benchmarks.pixel_speed
@@ -118,4 +123,4 @@ bench-dreams: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.dreams
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo docs-site
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo docs-site site

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "acvp"
 PAGE = ROOT / "docs" / "architecture.md"
 PORT = 18790
-PATIENCE = 120
+PATIENCE = 900
 """Seconds to wait for a command."""
 
 TRACER = """
@@ -44,7 +44,8 @@ def note(frame, event, argument):
     if event == "call" and frame.f_code.co_flags & 1:  # functions, not bodies of modules and classes
         seen.add(frame.f_code.co_filename)
 def write(*_):
-    pathlib.Path(report + ".new").write_text("\\n".join(sorted(name for name in seen if name.startswith(source))))
+    files = "\\n".join(sorted(name for name in seen.copy() if name.startswith(source)))
+    pathlib.Path(report + ".new").write_text(files)
     pathlib.Path(report + ".new").rename(report)
 signal.signal(signal.SIGUSR1, lambda *_: seen.clear())
 signal.signal(signal.SIGUSR2, write)

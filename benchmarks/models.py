@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from acvp.models import FeedforwardConfig, Predictor, RecurrentConfig, build_predictor, squared_error_loss, unroll
 from acvp.models.devices import keep_freed_memory
-from acvp.models.encoder_decoder import Pair, sub_pixel_deconvolution
+from acvp.models.encoder_decoder import sub_pixel_deconvolution
+from acvp.models.layers import Pair
 from acvp.runs import peak_memory_bytes
 from benchmarks.provenance import write_results
 

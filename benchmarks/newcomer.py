@@ -30,7 +30,9 @@ PATIENCE = 300_000
 
 def main() -> None:
     """Measure everything and write it."""
-    started = time.monotonic()
+    started, load = time.monotonic(), os.getloadavg()[0]
+    if load > (os.cpu_count() or 1):
+        raise SystemExit(f"the machine has a load of {load:.0f}: measure when it is idle")
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "acvp"
         steps = [

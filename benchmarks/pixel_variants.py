@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.encoder_decoder import linear
-from acvp.models.heads import Outcome
+from acvp.models.layers import Outcome, linear
 from acvp.pixel import PixelConfig, PixelPredictor
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.network import to_cells

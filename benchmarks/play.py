@@ -2,13 +2,16 @@
 
 A real `acvp play` in a separate process and a real browser (chromium) share the machine. While the page plays, the up
 key is pressed at random times; from the key event to the picture that shows its action is what is counted. Memory is
-that of the server's process, once a second. Then the same predictor is exported and played by the page alone, as
-fast as it can. `python -m benchmarks.play --seconds 20 --run runs/mine` is a short one with a predictor of your own.
+that of the server's process, once a second. Then the five games of the gallery are exported and played by the page
+alone, as fast as it can. `python -m benchmarks.play --seconds 20 --run runs/mine` is a short one with a predictor of
+your own.
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import os
 import random
 import shutil
 import socket
@@ -23,6 +26,7 @@ from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import psutil
@@ -31,6 +35,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from acvp.cli.main import main as acvp
 from benchmarks.provenance import write_results
+from benchmarks.tables import GAMES
 
 SEED, FPS = 0, 15
 RATE_LIMIT, DELAY_LIMIT, GROWTH_LIMIT = 0.97 * FPS, 120.0, 30.0
@@ -118,19 +123,36 @@ def tap(page: Page, draw: random.Random) -> None:
 
 
 def measure_static(browser: Browser, options: Options) -> dict[str, Any]:
-    """The rate of the exported page, asked for as much as possible."""
+    """The rate of the exported page with each predictor, asked for as much as possible."""
     with tempfile.TemporaryDirectory() as folder:
         web = Path(folder) / "web"
-        if acvp(["export", "--web", str(web), *chosen(options)]):
+        names = list(GAMES) if options.run is None else [str(options.run)]
+        if acvp(["export", "--web", str(web), "--predictors", *names]):
             raise SystemExit("acvp export --web does not work here: the static page was not measured")
         with hosted(web) as address:
-            page = open_page(browser, address)
-            for _ in range(9):
-                page.keyboard.press("+")  # 60 a second
-            page.evaluate(COUNT)
-            page.wait_for_timeout(1000 * STATIC_SECONDS)
-            pictures = page.evaluate("globalThis.bench.pictures")
-    return {"steps a second": round(pictures / STATIC_SECONDS, 2), "threads": 1}
+            known = json.loads((web / "games.json").read_text())["games"]
+            rates = {game["name"]: static_rate(browser, address, game["name"]) for game in known}
+    return {"real time, steps a second": FPS, "games": rates}
+
+
+def static_rate(browser: Browser, address: str, name: str) -> dict[str, Any]:
+    """The rate of one predictor on the exported page, as such and by real time, and what else the machine did."""
+    page = open_page(browser, f"{address}#{urlencode({'predictor': name, 'start': 0, 'moves': '0'})}")
+    page.keyboard.press(".")  # the link ends paused
+    for _ in range(9):
+        page.keyboard.press("+")  # 60 a second
+    page.evaluate(COUNT)
+    page.wait_for_timeout(1000 * STATIC_SECONDS)
+    rate = page.evaluate("globalThis.bench.pictures") / STATIC_SECONDS
+    threads = page.evaluate("globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1")
+    page.context.close()
+    print(f"{name}: {rate:.1f} steps a second", file=sys.stderr)
+    return {
+        "steps a second": round(rate, 2),
+        "of real time": round(rate / FPS, 2),
+        "threads": threads,
+        "load of the machine": round(os.getloadavg()[0], 1),
+    }
 
 
 def open_page(browser: Browser, address: str) -> Page:
@@ -190,6 +212,9 @@ def complain(body: dict[str, Any]) -> None:
         raise SystemExit(f"fewer than {RATE_LIMIT:.2f} pictures a second")
     if served_numbers["key to picture, ms"]["p95"] > DELAY_LIMIT:
         raise SystemExit(f"p95 from key to picture is over {DELAY_LIMIT:.0f} ms")
+    slow = [name for name, rate in body["static"]["games"].items() if rate["steps a second"] < FPS]
+    if slow:
+        raise SystemExit(f"the static page takes fewer than {FPS} steps a second with {', '.join(slow)}")
     if growth > GROWTH_LIMIT:
         raise SystemExit(f"memory grew by {growth} MB")
 

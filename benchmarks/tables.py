@@ -36,7 +36,8 @@ def source(file: Path, body: dict[str, Any]) -> str:
     """Return where numbers come from."""
     made = body["provenance"]
     name = file.relative_to(RESULTS.parent).as_posix()
-    return f"`{made['command']}` → [`{name}`](../{name}); {made['machine']}; commit {made['commit'][:12]}."
+    changed = " with uncommitted changes" if made["commit"].endswith(("-dirty", "+")) else ""
+    return f"`{made['command']}` → [`{name}`](../{name}); {made['machine']}; commit {made['commit'][:12]}{changed}."
 
 
 class Judged(NamedTuple):
@@ -185,26 +186,50 @@ From a fresh clone to playing each of the five games: every command, and how lon
 benchmarks.newcomer` did this with an empty environment and a real browser; this page is made from its results and not
 edited. Where the clock shows much more than the processor, the machine was busy with other work or downloads.
 """
+UNMEASURED = """# A newcomer's log
+
+From a fresh clone to playing each of the five games. How long each command takes is not given: it was measured only
+once, on a busy machine and with a changed tree. `python -m benchmarks.newcomer` measures it and writes
+`results/newcomer.json`, from which this page is made.
+
+```
+git clone <this repository> acvp
+cd acvp
+make install
+.venv/bin/acvp play --predictors freeway          # or seaquest, space_invaders, qbert, ms_pacman
+```
+"""
 NEXT = """
-`make play` does the first three steps at once. With a game on the screen:
+`make play` installs, and opens all games at once. With a game on the screen:
 
 1. Watch the real game and the dream beside it. Press an arrow key: both worlds obey.
 2. Watch *wrong pixels* while you play. Press `r` to give the predictor real frames again.
 3. Press `g`: what would every action lead to?
 4. Press `p` for the next predictor, `m` to let the agent play, `?` for all keys.
 
-Then train your own: `make demo` takes about 13 minutes on two cores, the [quickstart](quickstart.md) about five.
+Then train your own: `make demo` trains for eight minutes, the [quickstart](quickstart.md) for two.
 """
 
 
+BUSY = """
+**The machine was busy with other work: the first steps took {times:.0f} times as long by the clock as they needed
+of the processor. These times show the order of the steps and are not comparable with yours.**
+"""
+BUSY_RATIO = 4
+
+
 def newcomer() -> str:
-    """Return the page about the first minutes."""
+    """Return the page about the first minutes, without times where none were measured at a clean commit."""
     file = RESULTS / "newcomer.json"
+    if not file.exists():
+        return "\n".join([UNMEASURED, NEXT])
     body = json.loads(file.read_text())
     steps = [[f"`{step['command']}`", step["seconds"], step["processor seconds"]] for step in body["steps"]]
     games = [[f"`{game['command']}`", game["page"], game["dream"]] for game in body["games"].values()]
+    clock, processor = (sum(step[kind] for step in body["steps"]) for kind in ("seconds", "processor seconds"))
+    busy = BUSY.format(times=clock / processor) if clock > BUSY_RATIO * processor else ""
     return "\n".join([
-        NEWCOMER,
+        NEWCOMER + busy,
         table(("command", "seconds by the clock", "of the processor"), steps), "",
         table(("command", "page is served after seconds", "dream has moved ten steps after seconds"), games), "",
         source(file, body), NEXT,

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 import acvp
 from acvp.data.dataset import WindowDataset
 from acvp.data.frames import GRAY_84
-from acvp.data.split import split
+from acvp.data.merge import split
 from acvp.data.windows import Window
 
 

@@ -58,6 +58,28 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
         "counterfactual": ["--predictors", run, *data, "--states", "6", *to],
         "analyze": ["--predictor", run, *data, "--states", "4", *to],
         "agent train": ["--env-id", "toy", "--preset", "smoke", "--steps", "1000", "--run", str(out)],
+        "agent learn": [
+            "--env-id",
+            "toy",
+            "--budget",
+            "800",
+            "--rounds",
+            "1",
+            "--model",
+            "feedforward",
+            "--preset",
+            "smoke",
+            "--minutes",
+            "0.02",
+            "--agent-preset",
+            "smoke",
+            "--agent-steps",
+            "200",
+            "--evaluate-episodes",
+            "1",
+            "--run",
+            str(out),
+        ],
         "agent evaluate": ["--agent", agent, "--episodes", "2", "--max-steps", "50", *to],
         "agent compare": ["--runs", str(made / "learned"), *to],
         "agent import": [str(made / "dqn.zip"), "--env-id", "toy", "--trust-pickle", *to],
@@ -85,6 +107,8 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
 
 
 VERBS = tuple(commands(Path(), Path()))
+HUB_VERBS = ("push", "data push", "data pull")
+"""They need a network; tests/test_hub.py runs them with a hub in a folder."""
 
 
 @dataclass

@@ -70,13 +70,12 @@ class Trials:
 
     def note(self, passed: int, seconds: float) -> None:
         """Put the figures of a full run beside those of the other promises."""
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
         figures = {
             "count": self.count,
             "passed": passed,
             "seconds": round(seconds, 1),
             "command": "make faults",
-            "commit": commit.stdout.strip(),
+            "commit": tested_commit(),
             "python": platform.python_version(),
             "platform": platform.platform(),
         }
@@ -84,6 +83,16 @@ class Trials:
             known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
             text = json.dumps(known | {self.promise: figures}, indent=1, sort_keys=True)
             write_atomic(RESULTS, text.encode() + b"\n")
+
+
+def tested_commit() -> str:
+    """The commit of this tree, marked as dirty if anything but the results of this very run differs from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ".", f":(exclude){RESULTS.relative_to(ROOT)}")
+    return git("rev-parse", "HEAD") + ("-dirty" if changed else "")
 
 
 def counted(promise: str, *, quick: int, full: int) -> Callable[[Test], Test]:

@@ -16,8 +16,8 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.formats import export_store
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
+from acvp.play.app import session_maker
 from acvp.play.config import PlayConfig
-from acvp.play.server import session_maker
 from acvp.report import page as report_page
 from tests.agents import short_runs
 from tests.agents.small import tiny_agent

@@ -31,6 +31,13 @@ def test_ratio_and_total() -> None:
     assert Bootstrap(1, seed=1).total(steps).mean.tolist() == [1.5]
 
 
+def test_merged_parts_add_up_where_they_share_an_episode() -> None:
+    whole = filled([[1.0], [2.0], [4.0]])
+    whole.merge(np.array([2, 0]), filled([[6.0, 5.0], [3.0]]))
+    assert whole.sums.ravel().tolist() == [4.0, 2.0, 15.0]
+    assert whole.counts.ravel().tolist() == [2.0, 1.0, 3.0]
+
+
 def test_an_episode_is_resampled_with_all_its_windows() -> None:
     """Nine windows of 1 in one episode, one of 10 in the other: a quarter of the resamples has the second one twice."""
     curve = Bootstrap(2, seed=1).curve(filled([[1.0] * 9, [10.0]]))

@@ -53,6 +53,8 @@ OTHERS = {
     "python": "serves until it is stopped",
     "srun": "needs a cluster",
     ".": "activates the environment",
+    "cd": "changes the folder",
+    ".venv/bin/acvp": "serves until it is stopped",
     "torchrun": "run by tests/training/test_torchrun.py",
 }
 """Other programs that stand in shell blocks; `make` is known to have a target of that name."""
@@ -187,7 +189,7 @@ def test_named_files_and_symbols_exist(page: str) -> None:
     "text",
     [
         "`data/nothing.py`",
-        "`data/split.py:nothing`",
+        "`data/merge.py:nothing`",
         "`models/predictor.py:Predictor.nothing`",
         "| paper | code (`src/acvp/models/`) |\n|---|---|\n| | `split.py:split` |",
     ],
@@ -309,6 +311,7 @@ def given(folder: Path) -> dict[str, dict[str, Any]]:
         "README.md": {"frames": frames, "actions": chosen},
         "training.md": {"frames": frames, "actions": chosen},
         "agents.md": {"frames": gray, "rng": np.random.default_rng(0)},
+        "imagination.md": {},
         "control.md": {"observations": gray, "greedy_actions": np.zeros(2, np.int64)},
         "data.md": {"np": np, "numcodecs": numcodecs, "chunk": episode.chunks[0], "height": 24, "width": 24}
         | {"palette": episode.palette},

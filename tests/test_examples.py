@@ -66,6 +66,10 @@ def own_predictor(folder: Path) -> None:
     assert future.any()
 
 
+def planning(folder: Path) -> None:
+    assert run("planning", steps=3, samples=3) == 0.0  # the street takes at least 43 steps
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "own_game": own_game,
     "dataset_to_torch": dataset_to_torch,
@@ -74,6 +78,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "informed_exploration": informed_exploration,
     "own_metric": own_metric,
     "own_predictor": own_predictor,
+    "planning": planning,
 }
 """Runs each example in a folder, and checks what it returns."""
 

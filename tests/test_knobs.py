@@ -17,6 +17,7 @@ from acvp.data.store import EpisodeStore
 from acvp.envs.atari import atari_id
 from acvp.errors import UserError
 from acvp.loaded import load, packaged
+from acvp.models import kind_of
 from acvp.runs import RunFolder, clock
 from acvp.training.config import TrainingConfig
 from tests.training.small import toy_store
@@ -124,11 +125,11 @@ def test_the_documentation_has_the_commands_of_all_packaged_predictors() -> None
 @pytest.mark.parametrize("game", COMMANDS)
 def test_packaged_predictors_are_made_by_the_documented_commands(game: str, store: EpisodeStore) -> None:
     """But for what comes from the dataset."""
-    collected, trained = (
-        load_verb(line.split()[0]).parse(line.split()[0], line.split()[1:]) for line in COMMANDS[game]
-    )
     predictor = load(game)
     assert predictor.about is not None
+    lines = [re.sub(r"--init runs/[\w-]+", f"--model {kind_of(predictor.config)}", line) for line in COMMANDS[game]]
+    assert ("started from" in predictor.about.compute) is (lines != list(COMMANDS[game]))
+    collected, trained = (load_verb(line.split()[0]).parse(line.split()[0], line.split()[1:]) for line in lines)
     assert atari_id(collected.env_id) == predictor.about.env_id
     (frames,) = re.findall(r"^([\d,]+) frames", predictor.about.data)
     assert 0.85 < int(frames.replace(",", "")) / collected.frames < 0.95, "a tenth is held out"

@@ -14,7 +14,7 @@ LAYERS = [
     {"data"},
     {"models"},
     {"pixel"},
-    {"loaded", "testing"},
+    {"loaded", "testing", "hub"},
     {"training", "evaluation", "agents"},
     {"control", "analysis", "play"},
     {"report"},
@@ -24,7 +24,6 @@ LAYERS = [
     {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-SIBLINGS_ALLOWED = {("agents", "data")}
 ENVS_ALLOWED_IN_DATA = {"collect", "policies", "replay"}
 
 
@@ -47,7 +46,7 @@ def complaint(file: Path, imported: str) -> str | None:
         return None
     if own == "data" and other == "envs" and file.stem not in ENVS_ALLOWED_IN_DATA:
         return f"data/{file.name} imports {imported}; only {ENVS_ALLOWED_IN_DATA} may"
-    if RANK[own] > RANK[other] or (own, other) in SIBLINGS_ALLOWED:
+    if RANK[own] > RANK[other]:
         return None
     return f"{file.relative_to(SOURCE)} imports {imported}, which is not below it"
 

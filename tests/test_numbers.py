@@ -28,12 +28,15 @@ WRONG_REWARDS = (nan, inf, -inf, 1e300, -1e300)
 WRONG_LIVES = (10**9, 2**15, -2, -(10**9))
 WRONG_ACTIONS = (-1, 10**9, 2**15)
 
-HARMLESS = {"CollectConfig.episodes", "frames", "max_steps", "AgentTrainConfig.steps", "map_steps", "keep", "seed"}
+HARMLESS = {
+    "CollectConfig.episodes", "frames", "max_steps", "AgentTrainConfig.steps", "LearnConfig.budget",
+    "LearnConfig.agent_steps", "map_steps", "keep", "seed",
+}  # fmt: skip
 """Options that may be 10⁹: a long run that can be stopped, any seed."""
 REQUIRED: dict[str, Any] = {
     "env_id": "toy", "out": Path("out"), "source": Path("source"), "data": Path("data"),
     "format": "npz", "runs": (Path("run"),), "predictors": (Path("run"),), "predictor": Path("run"),
-    "agent": "freeway", "onnx": Path("onnx"),
+    "agent": "freeway", "onnx": Path("onnx"), "run": Path("run"),
 }  # fmt: skip
 
 
@@ -68,6 +71,8 @@ def make(verb: type[Any], **changed: Any) -> Any:
     usual = {name: REQUIRED[name] for name in required}
     if verb.__name__ == "PredictorExportConfig":
         usual["onnx"] = REQUIRED["onnx"]
+    if verb.__name__ == "AgentEvaluateConfig":
+        usual["agent"] = REQUIRED["agent"]
     if changed.keys() & {"delta", "look_ahead"} and verb.__name__ == "AgentTrainConfig":
         usual["exploration"] = "informed-emulator"
     return verb(**(usual | changed))

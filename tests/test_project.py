@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import zipfile
@@ -74,3 +75,13 @@ def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: 
             smoke.check_contents(built)
     with pytest.raises(SystemExit, match="too large"):
         smoke.check_size(built, limit=0)
+
+
+def test_the_reliability_page_has_the_full_counts_of_today() -> None:
+    counts = json.loads((ROOT / "results" / "faults.json").read_text()).values()
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    whole = sum(each["passed"] == each["count"] for each in counts)
+    assert f"{whole} of {len(counts)} tests passed whole" in page
+    for commit in {each["commit"] for each in counts}:
+        assert re.fullmatch("[0-9a-f]{40}", commit), "a changed tree"
+        assert commit[:7] in page

@@ -17,7 +17,16 @@ import pytest
 
 import acvp.runs
 from acvp.errors import UserError
-from acvp.runs import RunFolder, default_path, machine, peak_memory_bytes, peak_memory_mb, provenance, write_results
+from acvp.runs import (
+    RunFolder,
+    clock,
+    default_path,
+    machine,
+    peak_memory_bytes,
+    peak_memory_mb,
+    provenance,
+    write_results,
+)
 
 ROOT = Path(__file__).parent.parent
 
@@ -120,6 +129,21 @@ def test_peak_memory_counts_in_the_systems_unit(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("sys.platform", system)
     assert peak_memory_bytes() == 5 * 2**20 * unit
     assert peak_memory_mb() == 5 * unit
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0:00:00"),
+        (59.9, "0:00:59"),
+        (3661, "1:01:01"),
+        (259_200, "72:00:00"),
+        (259_201, "3 days"),
+        (1e6, "12 days"),
+    ],
+)
+def test_times_are_hours_up_to_three_days(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
 
 
 def test_memory_is_measured_in_one_place_only() -> None:

@@ -33,7 +33,7 @@ RETIRED = {
     "ground": (r"\breground|\bground(s|ed|ing)?\b(?![ -]truth)", "resync with real frames"),
     "depth": (r"(\b|_)depths?(\b|_)", "horizon"),
     "subject": (r"\bsubjects?\b(?! to\b)|(?-i:Subjects?\b)", "model"),
-    "cast": (r"(?-i:\bCast\b)|\bthe cast\b", "model pool"),
+    "cast": (r"(?-i:\bCast\b(?!\", \[))|\bthe cast\b", "model pool"),  # an operator of ONNX is called so
     "place": (r"(?<!\bin)_places?\b|\bplaces?_|(?-i:\bPlace\b)", "window start"),
     "possible": (r"_(im)?possible\b|\b(im)?possible_", "palette mask"),
     "flashing": (r"\brecolou?r|_recolou?r|\bflash", "palette cycling"),

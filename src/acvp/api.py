@@ -13,7 +13,7 @@ from acvp.console import PlainConsole, err, stages
 from acvp.data.collect import CollectConfig
 from acvp.data.collect import collect as record
 from acvp.data.merge import join
-from acvp.data.policies import load_policy
+from acvp.data.policies import AGENT, PLAN, load_policy
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 
@@ -42,8 +42,8 @@ def collect(
     """
     load = load_policy
     policies = (policy,) if isinstance(policy, str) else tuple(policy)
-    if any(name.startswith("agent:") for name in policies):
-        from acvp.agents.agent import load_any_policy as load
+    if any(name.startswith((AGENT, PLAN)) for name in policies):
+        from acvp.agents.policies import load_any_policy as load
     config = CollectConfig(
         env_id=env_id,
         out=Path(out),

@@ -161,6 +161,17 @@ def print_results(tables: Sequence[Any], body: dict[str, Any], folder: Path) -> 
     out.print(f"written to {folder}")
 
 
+def print_shard(body: dict[str, Any]) -> bool:
+    """Print what a shard has measured, if results are those of one, and return whether they are."""
+    if "shard" in body:
+        parts = counted(body["parts"], "part")
+        out.print(
+            f"shard {body['shard']}: {parts} measured in {body['folder']}; after all shards, run the same command"
+        )
+        out.print("without --shard to join them")
+    return "shard" in body
+
+
 def print_table(content: TextTable) -> None:
     """Print a table."""
     heads = [Column(head, overflow="fold") for head in content.heads]
@@ -170,12 +181,31 @@ def print_table(content: TextTable) -> None:
     out.print(table)
 
 
-Device = Annotated[str, arg(metavar="DEVICE")]
-"""Name of a device, checked by `require_device`."""
-Module = Annotated[str | None, arg(name="import", metavar="MODULE", help_behavior_hint="(default: none)")]
-"""Name of a Python module, the option --import."""
+Device = Annotated[
+    str,
+    arg(
+        metavar="DEVICE",
+        help="Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps. auto: the fastest one available.",
+    ),
+]
+"""Name of a device, checked by `require_device`: the option --device."""
+Module = Annotated[
+    str | None,
+    arg(
+        name="import",
+        metavar="MODULE",
+        help_behavior_hint="(default: none)",
+        help="Python module to import first: it registers a game, predictor or metric of your own. Its code runs: name "
+        "only what you trust.",
+    ),
+]
+"""Name of a Python module: the option --import."""
 
 
 def optional(metavar: str, default: str, **more: Any) -> Any:
     """Return how the help shows an option that can be left out: its metavar, and what happens then."""
     return arg(metavar=metavar, help_behavior_hint=f"(default: {default})", **more)
+
+
+ShardText = Annotated[str | None, optional("NUMBER/TOTAL", "everything")]
+"""A shard, the option --shard, checked by `parse_shard`."""

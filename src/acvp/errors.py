@@ -79,6 +79,23 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
+def require_shard(text: str | None) -> None:
+    """Raise UserError unless a text, if there is one, names a shard."""
+    if text is not None:
+        parse_shard(text)
+
+
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+"""A repository of the Hugging Face hub: owner/name."""
+
+
+def require_repository(**options: str) -> None:
+    """Raise UserError unless an option names a repository of the hub."""
+    for name, value in options.items():
+        if not REPOSITORY.fullmatch(value):
+            raise UserError(f"--{name} {value}: write owner/name, a repository of the Hugging Face hub")
+
+
 def require_device(device: str) -> None:
     """Raise UserError for a name that no device has; whether this machine has the device is checked by pick_device."""
     if not re.fullmatch(r"auto|cpu|cuda|cuda:\d{1,3}|mps", device, re.ASCII):

@@ -155,7 +155,7 @@ EXIT_OK, EXIT_PROBLEMS, EXIT_USER_ERROR, EXIT_BUG, EXIT_CLOSED_PIPE = 0, 1, 2, 7
 EXIT_CODES = (
     "Exit codes: 0 done; 1 problems found (data verify, reproduce); "
     "2 something you can fix, named in one line on stderr; "
-    "130 and 143 stopped by SIGINT (ctrl-C) and SIGTERM; 141 the reader of the output has gone; "
+    "130 and 143 stopped by SIGINT (ctrl-C) and SIGTERM; 141 the program that reads the output has exited; "
     "70 a bug in acvp, with the file that holds the traceback (ACVP_DEBUG=1 prints it)."
 )
 

@@ -9,8 +9,7 @@ Shapes: B windows, T time, C channels, H height, W width.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -28,7 +27,7 @@ from acvp.checkpoint import newest_good
 from acvp.console import err
 from acvp.data.frames import View, get_view
 from acvp.data.store import EpisodeStore
-from acvp.errors import UserError, one_line
+from acvp.errors import REPOSITORY, UserError, one_line
 from acvp.models import (
     CopyLastFrame,
     CopyLastFrameConfig,
@@ -43,11 +42,6 @@ from acvp.models import (
 from acvp.runs import RunFolder
 
 COPY_LAST, MEAN_FRAME = "copy-last-frame", "mean-frame"
-
-Load = Callable[[Path], Predictor]
-"""Reads a predictor from a folder, or from the package by its name."""
-REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-"""A repository of the Hugging Face hub: owner/name."""
 
 
 def packaged() -> dict[str, Path]:

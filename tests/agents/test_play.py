@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.agents import evaluate
-from acvp.agents.agent import Agent, load_any_policy
+from acvp.agents.agent import Agent
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.evaluate import RESULT_NAME, VIDEO_NAME, evaluate_agent, median_episode, replay_frames
 from acvp.agents.play import PlayedEpisode, Scores, play_episodes
+from acvp.agents.policies import load_any_policy
 from acvp.artifacts import ArtifactError
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect

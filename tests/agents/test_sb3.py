@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -79,6 +80,16 @@ def test_a_zip_for_another_action_set_is_refused(tmp_path: Path) -> None:
 
 def make_dqn(**options: Any) -> AcvpDqn:
     return AcvpDqn(smoke(), GameVecEnv([make_game(SMALL_TOY) for _ in range(4)], seed=1), seed=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("rmsprop", {"lr": 3e-3, "alpha": 0.95, "eps": 0.01}), ("adam", {"lr": 3e-3, "eps": 1e-4})]
+)
+def test_optimizers_are_those_of_the_agents_page(name: Literal["rmsprop", "adam"], values: dict[str, float]) -> None:
+    env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
+    optimizer = AcvpDqn(replace(smoke(), optimizer=name, lr=3e-3, games=1), env, seed=1).policy.optimizer
+    assert type(optimizer).__name__.lower() == name
+    assert {key: optimizer.param_groups[0][key] for key in values} == values
 
 
 class Telltale:

@@ -73,7 +73,7 @@ def test_a_run_leaves_everything_that_is_to_be_known(
     assert "160 agent steps and 72 updates" in agent.about.training
     assert "the best of 3 points" in agent.about.training
     printed = text.getvalue()
-    assert "an update every 2 agent steps, exploration sticky-random, until 160 agent steps" in printed
+    assert "2 agent steps per update, exploration sticky-random, until 160 agent steps" in printed
     assert "finished at agent step 160" in printed
 
 

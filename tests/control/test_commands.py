@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,10 +17,12 @@ from acvp.agents.agent import Agent, AgentAbout, NetworkConfig, ValueNetwork
 from acvp.agents.play import play_episodes
 from acvp.cli.main import main
 from acvp.console import Progress
+from acvp.control import explore as exploring
+from acvp.control import run as controlling
 from acvp.control.config import ControlConfig, ExploreConfig
-from acvp.control.explore import explore, explore_game, explore_table, first_rewards
+from acvp.control.explore import explore, explore_table, first_rewards
 from acvp.control.kernel import covered, default_cell, visits
-from acvp.control.run import agent_fingerprint, control_runs, control_table
+from acvp.control.run import agent_fingerprint, control_table
 from acvp.data.frames import GRAY_84, RGB
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
@@ -52,6 +56,18 @@ def load_oracle(path: Path) -> Predictor:
 
 def load_agent(name: str) -> HashAgent:
     return HashAgent()
+
+
+def control_runs(
+    config: ControlConfig, stages: Stages, load: Callable[[Path], Predictor], read_agent: Callable[[str], Any]
+) -> dict[str, Any]:
+    with patch.object(controlling, "load", load), patch.object(controlling, "load_agent", read_agent):
+        return controlling.control_runs(config, stages)
+
+
+def explore_game(config: ExploreConfig, stages: Stages, load: Callable[[Path], Predictor]) -> dict[str, Any]:
+    with patch.object(exploring, "load", load):
+        return exploring.explore_game(config, stages)
 
 
 def control(tmp_path: Path, **options: Any) -> ControlConfig:
@@ -355,3 +371,37 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()
+
+
+def test_joined_shards_of_control_are_one_measurement(tmp_path: Path) -> None:
+    whole = control_runs(control(tmp_path, out=tmp_path / "whole"), Stages(), load_oracle, load_agent)
+    names = []
+    for shard in ("1/2", "2/2"):
+        stages = Stages()
+        assert control_runs(control(tmp_path, shard=shard), stages, load_oracle, load_agent)["shard"] == shard
+        names.append(stages.names)
+    assert names[0] == ["emulator", "constant STAY", "constant BACK", "oracle, n = 4"]
+    assert names[1] == ["random", "constant ON", "oracle, n = 1"]
+    joined = Stages()
+    assert control_runs(control(tmp_path), joined, load_oracle, load_agent) == whole
+    assert joined.names == []
+    assert read(tmp_path / "out" / "control.json") == read(tmp_path / "whole" / "control.json")
+
+
+@pytest.mark.slow
+def test_joined_shards_of_exploration_are_one_measurement(tmp_path: Path) -> None:
+    def explored(out: str, **options: Any) -> tuple[dict[str, Any], list[str]]:
+        stages = Stages()
+        config = ExploreConfig(
+            env_id="toy", out=tmp_path / out, seeds=3, max_steps=30, map_steps=30, map_seeds=2, noops=3, **options
+        )
+        return exploring.explore_game(config, stages), stages.names
+
+    whole, names = explored("whole")
+    shards = [explored("out", shard=shard)[1] for shard in ("1/2", "2/2")]
+    joined, left = explored("out")
+    assert joined == whole
+    assert sorted(sum(shards, left)) == sorted(names)
+    assert len(shards[0]) - len(shards[1]) in (0, 1)
+    assert set(left) <= {name for name in names if name.startswith("constant ")}
+    assert len(left) < len(names) / 2  # a second round of constant actions depends on the first

@@ -14,10 +14,13 @@ from gymnasium.utils.env_checker import check_env
 
 import acvp.control
 from acvp.agents.agent import agent_view
-from acvp.control.imagined_env import ImaginedEnv, ImaginedVectorEnv, _outcome
+from acvp.control.imagined_env import Imagination, ImaginationConfig, ImaginedEnv, ImaginedVectorEnv
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
+from acvp.loaded import LoadedModel
 from acvp.models import About, Outcome
+from acvp.models.layers import Calibration
 from tests.control.trail import MEANINGS, TrailOracle, TrailState, draw, move, read
 
 IMAGINED = acvp.control.IMAGINED_ID
@@ -189,10 +192,99 @@ def test_folders_that_are_not_there(trail: EpisodeStore, tmp_path: Path) -> None
         ImaginedEnv(TrailOracle(), tmp_path / "nothing")
 
 
-def test_an_end_is_imagined_where_it_is_likelier_than_not() -> None:
+def outcome_of(store: EpisodeStore, config: ImaginationConfig, reward: Any, termination: Any) -> list[Any]:
+    """What an imagined step with these logits is made into."""
+    imagination = Imagination(LoadedModel(name="oracle", predictor=TrailOracle(), view=RGB), store, config)
+    outcome = Outcome(reward=torch.tensor(reward), termination=torch.tensor(termination))
+    imagination.begin(np.arange(len(reward)), np.random.default_rng(0))
+    return [part.tolist() for part in imagination._outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))]
+
+
+def test_an_end_is_imagined_where_it_is_likelier_than_not(trail: EpisodeStore) -> None:
     """A logit of 0 is a probability of one half."""
-    reward = torch.tensor([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]])
-    outcome = Outcome(reward=reward, termination=torch.tensor([-0.1, 0.0, 0.1, 2.0]))
-    signs, ends = _outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))
-    assert signs.tolist() == [-1.0, 0.0, 1.0, 1.0]
-    assert ends.tolist() == [False, False, True, True]
+    reward = [[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]]
+    signs, ends, unsure = outcome_of(trail, ImaginationConfig(), reward, [-0.1, 0.0, 0.1, 2.0])
+    assert signs == [-1.0, 0.0, 1.0, 1.0]
+    assert ends == [False, False, True, True]
+    assert unsure == [False] * 4
+
+
+def test_expected_rewards_are_probabilities_of_calibrated_logits(trail: EpisodeStore) -> None:
+    logs = np.log([[0.1, 0.6, 0.3], [0.5, 0.25, 0.25]]).tolist()
+    assert outcome_of(trail, ImaginationConfig(rewards="expected"), logs, [0.0, 0.0])[0] == pytest.approx([0.2, -0.25])
+    halved = Calibration(reward_bias=(0.0, 0.0, float(np.log(0.5))), termination_bias=-1.0)
+    config = ImaginationConfig(rewards="expected", calibration=halved)
+    rewards, ends, _ = outcome_of(trail, config, logs, [0.5, 1.5])
+    assert rewards == pytest.approx([0.05 / 0.85, -0.375 / 0.875])
+    assert ends == [False, True]
+
+
+def test_sampled_rewards_come_as_often_as_predicted(trail: EpisodeStore) -> None:
+    logs = np.log([[0.2, 0.3, 0.5]] * 4000).tolist()
+    rewards = outcome_of(trail, ImaginationConfig(rewards="sample"), logs, [0.0] * 4000)[0]
+    shares = [rewards.count(sign) / 4000 for sign in (-1.0, 0.0, 1.0)]
+    assert shares == pytest.approx([0.2, 0.3, 0.5], abs=0.03)
+
+
+def test_an_episode_is_truncated_where_the_predictor_has_been_unsure_for_long(trail: EpisodeStore) -> None:
+    """TrailOracle's logits have the same entropy at most steps: the limit is reached after as many steps."""
+    outcome = TrailOracle()._outcome([0.0], [False])
+    assert outcome is not None
+    per_step = float(outcome.entropy())
+    both = torch.cat(
+        (outcome.reward.softmax(1)[0], torch.sigmoid(outcome.termination), torch.sigmoid(-outcome.termination))
+    )
+    assert per_step == pytest.approx(float(-(both * both.log()).sum()))
+    env = ImaginedEnv(TrailOracle(), trail, imagination=ImaginationConfig(max_entropy=2.5 * per_step))
+    for seed in range(2):  # counted again from every start
+        env.reset(seed=seed)
+        assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+
+
+def test_recent_starts_come_more_often(trail: EpisodeStore) -> None:
+    def late(recent: float) -> float:
+        config = ImaginationConfig(recent=recent)
+        imagination = Imagination(LoadedModel(name="oracle", predictor=TrailOracle(), view=RGB), trail, config)
+        episodes = imagination.begin(np.arange(1000), np.random.default_rng(1)).episodes
+        return float((episodes >= trail.entries[-2].number).mean())
+
+    assert late(1.0) > 0.95
+    assert late(0.0) < 0.35
+    assert 0.45 < late(0.5) < 0.75
+
+
+def test_frames_are_sampled_where_asked(trail: EpisodeStore) -> None:
+    asked: list[float] = []
+
+    class Sampled(TrailOracle):
+        def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+            asked.append(temperature)
+
+    ImaginedEnv(Sampled(), trail)
+    ImaginedEnv(Sampled(), trail, imagination=ImaginationConfig(temperature=0.7))
+    assert asked == [0.7]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rewards": "true"}, "rewards is 'true': choose sign, expected, sample"),
+        ({"recent": 1.5}, "recent is 1.5"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"max_entropy": 0.0}, "max_entropy is 0"),
+    ],
+)
+def test_impossible_imaginations(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ImaginationConfig(**wrong)
+
+
+def test_an_agent_learns_from_expected_rewards_unclipped(trail: EpisodeStore) -> None:
+    games = pytest.importorskip("acvp.control.learning")
+    config = ImaginationConfig(rewards="expected")
+    env = games.ImaginedVecEnv(TrailOracle(), trail, games=4, seed=1, horizon=7, imagination=config)
+    env.reset()
+    rewards = np.concatenate([env.step(np.random.default_rng(step).integers(3, size=4))[1] for step in range(20)])
+    assert rewards.dtype == np.float32
+    assert ((rewards > -1) & (rewards < 1)).all()
+    assert len(set(np.abs(rewards[rewards != 0]).round(3).tolist())) == 1  # the oracle is equally unsure everywhere

@@ -49,7 +49,7 @@ def predictor(view: str = "gray84", env_id: str = SMALL_TOY) -> Predictor:
 
 def run(folder: Path, guide: Predictor | None = None, **options: Any) -> int:
     config = AgentTrainConfig(env_id=SMALL_TOY, preset="smoke", run=folder, save_minutes=99, **options)
-    strategy = informed_strategy(config, lambda path: guide)  # type: ignore[arg-type, return-value]
+    strategy = informed_strategy(config, guide)
     return train_agent(config, Console(file=io.StringIO()), strategy).exit_code
 
 
@@ -88,7 +88,7 @@ def test_an_agent_learns_with_it_and_resumes_exactly(
 
 def test_other_strategies_are_not_its_business() -> None:
     config = AgentTrainConfig(env_id=SMALL_TOY, exploration="random")
-    assert informed_strategy(config, lambda path: predictor()) is None
+    assert informed_strategy(config, predictor()) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def imagine(folder: Path, store: EpisodeStore, env_id: str = TRAIL, weights: str
         env_id=env_id, preset="smoke", run=folder, save_minutes=99, imagined=Path("oracle"), data=store.path, **options
     )
     return train_agent(
-        config, Console(file=io.StringIO()), None, imagined_games(config, lambda path: TrailOracle()), weights
+        config, Console(file=io.StringIO()), None, imagined_games(config, TrailOracle()), weights
     ).exit_code
 
 
@@ -189,7 +189,7 @@ def test_the_limit_of_imagined_plays_is_not_one_of_real_plays(
 
 def test_kernel_and_look_ahead_are_those_asked_for() -> None:
     config = AgentTrainConfig(env_id=SMALL_TOY, exploration="informed-emulator", delta=7, look_ahead=3)
-    make = informed_strategy(config, lambda path: TrailOracle())
+    make = informed_strategy(config, TrailOracle())
     assert make is not None
     env = GameVecEnv([make_game(SMALL_TOY)], seed=1)
     strategy = make(env)

@@ -26,7 +26,7 @@ import pytest
 
 from acvp.cli.main import main
 from acvp.data.episode import compress, parse, serialize
-from acvp.data.split import split
+from acvp.data.merge import split
 from acvp.data.store import EpisodeStore, IndexEntry, parse_entry
 from acvp.data.verify import verify
 from acvp.data.windows import Window, Windows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from acvp.cli.main import main
 from acvp.data.episode import serialize
 from acvp.data.store import EpisodeStore
-from acvp.data.verify import verify
+from acvp.data.verify import _contradictions, verify
 from acvp.data.windows import Window, Windows
 from acvp.durable import seal, unseal
 from acvp.errors import UserError
@@ -171,6 +172,31 @@ def test_store_json_of_another_game_is_found(sound: Path, tmp_path: Path) -> Non
     (folder / "store.json").write_bytes(seal(body | {"frame_shape": [8, 6, 3]}))  # as many pixels, other sides
     assert_found(folder)
     assert_never_wrong(folder)
+
+
+def test_an_action_that_the_game_has_not_is_found(sound: Path, tmp_path: Path) -> None:
+    folder = copy_of(sound, tmp_path / "store")
+    highest = max(int(episode.actions.max(initial=0)) for episode in EpisodeStore(sound))
+    body = unseal((folder / "store.json").read_bytes())
+    for actions, problems in ((highest + 1, 0), (highest, 3)):  # in all episodes but the one without actions
+        (folder / "store.json").write_bytes(seal(body | {"action_meanings": body["action_meanings"][:actions]}))
+        found = verify(folder)
+        assert sum(f"an action outside 0 to {actions - 1}" in problem for problem in found) == len(found) == problems
+
+
+def test_a_second_line_of_an_episode_is_found(sound: Path, tmp_path: Path) -> None:
+    index = copy_of(sound, tmp_path / "store") / "index.jsonl"
+    lines = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(b"".join([*lines, lines[1]]))
+    assert verify(index.parent) == [f"{index}: line 5 is a second one for episode 1"]
+
+
+@pytest.mark.parametrize("field", ["content", "opening"])
+def test_a_header_with_the_hash_of_other_frames_is_found(sound: Path, field: str) -> None:
+    store = EpisodeStore(sound)
+    assert list(_contradictions(store[1], store.info)) == []
+    other = replace(store[1], header=replace(store[1].header, **{field: getattr(store[3].header, field)}))
+    assert list(_contradictions(other, store.info)) == ["its frames and actions are not those of its header"]
 
 
 def test_nothing_is_found_where_nothing_is_wrong(sound: Path) -> None:

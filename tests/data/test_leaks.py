@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import OPENING_FRAMES, Episode
+from acvp.data.merge import find_leaks, refuse_leaks, split
 from acvp.data.recording import EpisodeRecorder, open_writer
-from acvp.data.split import find_leaks, refuse_leaks, split
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify
 from acvp.errors import UserError

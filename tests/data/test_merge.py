@@ -12,12 +12,11 @@ import pytest
 
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
+from acvp.data.episode import EpisodeCache
 from acvp.data.frames import colorize
-from acvp.data.merge import join, merge, parse_range
-from acvp.data.policies import PolicyShare
+from acvp.data.merge import join, merge, parse_range, split_positions
 from acvp.data.recording import open_writer
-from acvp.data.split import split_positions
-from acvp.data.store import EpisodeCache, EpisodeStore, StoreInfo
+from acvp.data.store import EpisodeStore, PolicyShare, StoreInfo
 from acvp.data.verify import verify
 from acvp.data.windows import Window, Windows, choose_starts
 from acvp.durable import DiskError
@@ -158,7 +157,7 @@ def test_a_filter_keeps_the_episodes_that_meet_all_criteria(
     ("criteria", "message"),
     [
         ([], "give --policy, --returns, --length or --episodes"),
-        (["--returns", "500:"], "none of its 1 episodes meets all criteria"),
+        (["--returns", "500:"], "no episode meets all criteria"),
         (["--policy", "held"], "--policy held: s was played by test"),
         (["--length", "5"], "--length 5: write MIN:MAX"),
         (["--length", "9:5"], "--length 9:5: no number is from 9 to 5"),

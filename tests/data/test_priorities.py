@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.priorities import CELL, changed_cells, step_priorities, window_priorities
+from acvp.data.statistics import CELL, changed_cells, step_priorities, window_priorities
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from tests.data.answers import answer_store, color_store
@@ -74,7 +74,7 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 def test_kinds_are_the_same_whatever_the_palettes_of_the_episodes_and_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr("acvp.data.priorities.KEPT", kept)
+    monkeypatch.setattr("acvp.data.statistics.KEPT", kept)
     store = color_store(tmp_path, [[RED, GREEN, RED], [BLUE], [BLUE, RED, GREEN], [GREEN, RED]])
     assert [each.tolist() for each in step_priorities(store)] == [[0.5, 0.5], [], [1.0, 0.5], [0.5]]
 
@@ -90,7 +90,7 @@ def test_a_store_of_too_many_colors_is_looked_at_by_its_pixels(tmp_path: Path) -
 
 def test_long_episodes_are_read_in_blocks(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = step_priorities(store)
-    monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("acvp.data.statistics.BLOCK_BYTES", 5000)
     told: list[tuple[int, int]] = []
     assert all(
         np.array_equal(a, b) for a, b in zip(whole, step_priorities(store, lambda *d: told.append(d)), strict=True)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from acvp.cli.main import main
-from acvp.data.collect import CollectConfig, Recorded, collect
+from acvp.data.collect import CollectConfig, collect
 from acvp.data.merge import merge
-from acvp.data.recording import open_writer
+from acvp.data.recording import Recorded, open_writer
 from acvp.data.store import GOAL_NAME, EpisodeStore
 from acvp.data.verify import verify
 from acvp.errors import UserError, parse_shard

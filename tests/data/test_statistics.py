@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from acvp.data import statistics
-from acvp.data.priorities import step_priorities
-from acvp.data.statistics import FOLDER_NAME, Arrays, cached
+from acvp.data.statistics import FOLDER_NAME, Arrays, cached, in_order, step_priorities
 from acvp.data.store import EpisodeStore
 from acvp.durable import DiskError
+from acvp.errors import UserError
 from tests.data.answers import answer_store
 
 
@@ -124,3 +125,33 @@ def test_cached_priorities_are_those_computed(tmp_path: Path) -> None:
     computed, again = step_priorities(store), step_priorities(EpisodeStore(store.path))
     assert [len(each) for each in again] == [4, 0, 8]
     assert all(np.array_equal(one, two) for one, two in zip(computed, again, strict=True))
+
+
+def test_results_come_in_order_and_little_is_computed_ahead() -> None:
+    begun: list[int] = []
+
+    def slow_first(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            time.sleep(0.05)
+        return number
+
+    results = in_order(slow_first, 50, threads=3)
+    assert [next(results) for _ in range(2)] == [0, 1]
+    assert max(begun) <= 5
+    assert list(results) == list(range(2, 50))
+    assert sorted(begun) == list(range(50))
+
+
+def test_an_error_in_a_thread_is_raised_and_ends_the_others() -> None:
+    begun: list[int] = []
+
+    def fail(number: int) -> int:
+        begun.append(number)
+        if number == 2:
+            raise UserError("damaged")
+        return number
+
+    with pytest.raises(UserError, match="damaged"):
+        list(in_order(fail, 50, threads=2))
+    assert max(begun) < 10

@@ -183,8 +183,9 @@ def test_a_damaged_state_is_refused(state: SavedState, data: st.DataObject) -> N
         SavedState.from_bytes(whole[:cut])
 
 
+@pytest.mark.parametrize("can_save", [True, False])
 @pytest.mark.parametrize("sticky", [0.0, 0.5])
-def test_branch_yields_what_each_plan_leads_to_and_leaves_no_trace(sticky: float) -> None:
+def test_branch_yields_what_each_plan_leads_to_and_leaves_no_trace(*, sticky: float, can_save: bool) -> None:
     plans, later = [[0, 0], [1, 4], [3]], [4, 2, 1, 3] * 5
 
     def seen(step: Step) -> tuple[bytes, float, bool, bool]:
@@ -196,9 +197,13 @@ def test_branch_yields_what_each_plan_leads_to_and_leaves_no_trace(sticky: float
     with make_game("toy", sticky=sticky) as game, make_game("toy", sticky=sticky) as other:
         for each in (game, other):
             each.reset(5)
+            if each is game:
+                each.can_save = can_save  # False: it is played again from its seed
             play(each, [1, 2, 3])
         for plan, steps in zip(plans, game.branch(plans), strict=True):
+            game.can_save = True
             assert game.save() == other.save()  # also between two plans
+            game.can_save = can_save
             expected = other.save()
             assert [seen(step) for step in steps] == play(other, plan)
             other.restore(expected)
@@ -222,3 +227,13 @@ def test_branch_comes_back_when_an_action_is_refused() -> None:
         with pytest.raises(UserError, match="action 9 is out of range"):
             list(game.branch([[1, 9]]))
         assert game.save() == before
+
+
+def test_a_game_that_does_not_follow_from_its_seed_is_named(register: Register) -> None:
+    game = make_game(register(), max_steps=5)
+    game.reset(0)
+    for _ in range(3):
+        game.step(0)
+    game.limit = 2  # as if it ended earlier by chance
+    with pytest.raises(UserError, match=r"test/Pixel-v0 ended earlier when it was played again"):
+        list(game.branch([[1]]))

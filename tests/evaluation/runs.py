@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from acvp.data.frames import RGB, View
-from acvp.data.split import split_positions
+from acvp.data.merge import split_positions
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, write_atomic
 from acvp.models import Predictor, predictor_files

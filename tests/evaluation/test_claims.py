@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.bootstrap import Accumulator, Bootstrap
+from acvp.data.frames import get_view
 from acvp.evaluation.claims import (
     AFTER,
     ClaimMeter,
@@ -47,9 +48,11 @@ def test_a_wrap_is_a_jump_across_the_frame() -> None:
 
 
 def test_a_collision_begins_where_the_object_is_pushed_down() -> None:
-    positions, actions = rows(100, 96, 100, 104, 104, 108, 112, 108), np.array([[1, 1, 1, 1, 2, 0, 1]])
-    begins = [False, True, False, False, False, True, False]  # the fifth step obeys DOWN, the sixth does not
+    positions, actions = rows(100, 96, 100, 104, 104, 108, 112, 108, 112), np.array([[1, 1, 1, 1, 2, 0, 1, 1]])
+    begins = [False, True, False, False, False, False, False, True]  # the fifth step obeys DOWN: the sixth may be its
     assert find_collisions(positions, actions, FREEWAY).tolist() == [begins]
+    one_push, held = rows(100, 96, 100, 104, 108, 112, 112), np.array([[1, 1, 2, 1, 2, 1]])
+    assert find_collisions(one_push, held, FREEWAY).sum() == 1  # whatever is pressed meanwhile
     assert not find_collisions(rows(100, 104, 108), np.array([[1, 1]]), FREEWAY).any()  # pushed before the window
 
 
@@ -131,11 +134,35 @@ def test_small_and_larger_things_are_found_or_missed() -> None:
     assert shares(truth * 0.5, truth, before) == (0, 0)
 
 
-def test_things_beside_another_change_are_left_out() -> None:
-    truth = things(BULLET, (10, 13, 2), BALL)
-    assert shares(truth, truth, things())[1] == 1
-    assert np.isnan(shares(truth, truth, things())[0])
-    assert np.isnan(shares(truth, truth, truth)).all()  # nothing changes
+@pytest.mark.parametrize("view", ["rgb", "gray84"])
+def test_a_bullet_is_small_and_a_marching_fleet_is_not_in_every_view(view: str) -> None:
+    def seen(frame: Frames) -> Frames:
+        colored = frame.transpose(0, 2, 3, 1).astype(np.uint8)
+        return get_view(view).apply(colored, None).astype(np.float32).transpose(0, 3, 1, 2)
+
+    there = seen(fleet(25, bullet=120))
+    black = np.zeros(there.shape[2:] + there.shape[1:2], np.float32)
+    for after, wanted in ((fleet(25, bullet=128), [True]), (fleet(30, bullet=120), [False])):
+        _, small = appearing(seen(after), there, black)
+        assert small[0].tolist() == wanted
+    wide = fleet(25, bullet=120)
+    wide[:, :, 190:192, 100:140] = 200  # a line that lies is as thin as one that stands
+    assert appearing(seen(wide), there, black)[1][0].tolist() == [True]
+
+
+def test_changes_near_each_other_are_one_thing() -> None:
+    edges = things((40, 40, 1), (40, 44, 1), (44, 40, 1), (44, 44, 1))  # of one larger thing that moves
+    assert np.isnan(shares(edges, edges, things())[0])
+    assert shares(edges, edges, things())[1] == 1
+    assert np.isnan(shares(edges, edges, edges)).all()  # nothing changes
+
+
+def test_a_thing_that_moves_is_found_where_it_appears() -> None:
+    before, truth = things((10, 10, 2)), things((12, 10, 2))
+    assert shares(truth, truth, before)[0] == 1
+    assert shares(things((10, 10, 2), (12, 10, 2)), truth, before)[0] == 1  # what it leaves behind is not judged
+    assert shares(things(), truth, before)[0] == 0
+    assert shares(before, truth, before)[0] == 0
 
 
 @pytest.mark.parametrize(("back", "wanted"), [(0.0, 1.0), (20.0, 0.0), (np.inf, 0.0)])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from acvp.console import Progress
 from acvp.data.store import EpisodeStore
+from acvp.errors import UserError
 from acvp.evaluation import run as command
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.figures import horizon_tables
@@ -40,7 +42,8 @@ class Shown:
 
 def evaluate(run: Path, store: EpisodeStore, out: Path, shown: Shown | None = None, **changes: Any) -> dict[str, Any]:
     config = EvaluateConfig(predictors=(run,), data=(store.path,), out=out, device="cpu", **(OPTIONS | changes))
-    command.evaluate_runs(config, shown or Shown(), lambda path: small_feedforward(store))
+    with patch.object(command, "load", lambda path: small_feedforward(store)):
+        command.evaluate_runs(config, shown or Shown())
     body: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
     del body["provenance"]
     return body
@@ -126,3 +129,34 @@ def test_predictors_that_name_colors_are_led_by_wrong_pixels(toy: EpisodeStore, 
     last = horizon_tables(body | {"leading_metric": "wrong_pixels"})[3]
     assert [row[0] for row in last.rows][:2] == ["Wrong pixels", "Squared error (paper's scale)"]
     assert last.heads[-2:] == ("copy-last-frame", "mean-frame")
+
+
+@pytest.mark.slow
+def test_joined_shards_are_one_evaluation_bit_for_bit(toy: EpisodeStore, tmp_path: Path) -> None:
+    run, out = make_run(tmp_path / "run", toy), tmp_path / "out"
+    options: dict[str, Any] = {"key_steps": (1, 2)}
+    whole = evaluate(run, toy, tmp_path / "whole", **options)
+    for shard, parts in (("2/3", 2), ("1/3", 2)):
+        assert shard_of(run, toy, out, shard, **options)["parts"] == parts
+    assert not (out / "evaluation.json").exists()
+    with pytest.raises(UserError, match=r"shard 3/3 is missing or unfinished in .*evaluation\.shards.*--shard 3/3"):
+        evaluate(run, toy, out, **options)
+    shard_of(run, toy, out, "3/3", **options)
+    with patch.object(_BatchMeasurer, "_measure", lambda *_: pytest.fail("measured again")):
+        assert evaluate(run, toy, out, **options) == whole
+    assert not (out / "evaluation.shards").exists()
+    assert not (out / "evaluation.jsonl").exists()
+
+
+def shard_of(run: Path, store: EpisodeStore, out: Path, shard: str, **changes: Any) -> dict[str, Any]:
+    config = EvaluateConfig(
+        predictors=(run,), data=(store.path,), out=out, device="cpu", shard=shard, **(OPTIONS | changes)
+    )
+    with patch.object(command, "load", lambda path: small_feedforward(store)):
+        return command.evaluate_runs(config, Shown())
+
+
+def test_a_shard_out_of_range_is_refused(tmp_path: Path) -> None:
+    for shard in ("0/3", "4/3", "2", "a/b"):
+        with pytest.raises(UserError, match=f"--shard {shard}: write NUMBER/TOTAL"):
+            EvaluateConfig(predictors=(tmp_path,), data=(tmp_path,), shard=shard)

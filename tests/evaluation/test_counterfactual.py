@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from acvp.data.frames import RGB
 from acvp.data.replay import replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
+from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.evaluation.config import CounterfactualConfig
 from acvp.evaluation.counterfactual import (
@@ -69,6 +71,25 @@ def test_true_futures_are_what_the_game_does(toy: EpisodeStore) -> None:
                 game.step(played)
             assert np.array_equal(game.step(action).frame, found.futures[action, 0])
             assert np.array_equal(game.step(action).frame, found.futures[action, 1])
+
+
+def test_a_game_that_cannot_save_its_state_gives_the_same_futures(toy: EpisodeStore) -> None:
+    starts = [WindowStart(0, 3), WindowStart(0, 5), WindowStart(1, 2)]
+
+    def futures() -> list[bytes]:
+        states = branched_states(toy, starts, RGB, 4, lambda number: every_action(5, 2))
+        return [state.futures.tobytes() for state in states if state is not None]
+
+    saved = futures()
+
+    def unsaving(store: EpisodeStore) -> Game:
+        game = replay_game(store)
+        game.can_save = False
+        return game
+
+    with patch("acvp.evaluation.windows.replay_game", unsaving):
+        assert futures() == saved
+    assert len(saved) == 3
 
 
 def test_a_plan_that_ends_the_game_leaves_its_state_out(toy: EpisodeStore) -> None:

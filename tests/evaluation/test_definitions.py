@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from acvp.data.objects import NEAR, PATCH, SEARCH, STANDS_OUT
 from acvp.evaluation.metrics import METRICS, PSNR_CAP, WRONG_IN_PALETTE, formula
-from acvp.models.pixels import WRONG_BY
+from acvp.models.pixels import NEAR, PATCH, SEARCH, STANDS_OUT, WRONG_BY
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "metrics.md").read_text().split())
 

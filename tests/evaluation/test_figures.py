@@ -28,7 +28,7 @@ def body(run: tuple[float, ...], copying: tuple[float, ...], mean: tuple[float, 
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        ((1, 1, 1), "better than copying the last frame and than the mean frame at all 3 steps"),
+        ((1, 1, 1), "better than copying the last frame and than the mean frame at every step"),
         ((1, 9, 1), "better than copying the last frame and than the mean frame at 2 of 3 steps, also at the last"),
         ((1, 3.5, 1), "better than copying the last frame and than the mean frame at 2 of 3 steps, also at the last"),
         ((1, 3, 5), "worse than copying the last frame from step 3 on: train longer"),

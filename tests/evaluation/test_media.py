@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
-from acvp.data.objects import find_positions
+from acvp.data.replay import find_positions
 from acvp.data.windows import WindowStart
 from acvp.errors import UserError
 from acvp.evaluation.config import parse_crop, strip_steps

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from acvp.data.objects import ObjectFinder, find_positions
-from acvp.data.replay import replay
+from acvp.data.replay import find_positions, replay
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.evaluation.windows import HeldOutPart
+from acvp.models.pixels import ObjectFinder
 
 MEAN = np.full((60, 80, 3), 50, np.float32)
 FINDER = ObjectFinder((60, 80), MEAN)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.frames import RGB
 from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
-from acvp.evaluation.outcomes import area_under_curve, choose_steps, measure_outcomes, predicts_outcomes, score
+from acvp.errors import UserError
+from acvp.evaluation.outcomes import (
+    area_under_curve,
+    calibrate,
+    choose_steps,
+    fit_calibration,
+    measure_outcomes,
+    predicts_outcomes,
+    score,
+)
 from acvp.loaded import LoadedModel
-from acvp.models import FeedforwardConfig, Predictor, build_predictor
+from acvp.models import FeedforwardConfig, Outcome, Predictor, build_predictor
+from acvp.models.layers import Calibration
 from tests.data.answers import INFO, answer_frame
 from tests.networks import network
 
@@ -48,6 +60,13 @@ def test_within_a_bin_steps_count_by_their_weights() -> None:
     assert low == pytest.approx({"probability": 0.65, "right": 0.25, "share": 0.4})
     assert high == pytest.approx({"probability": 0.95, "right": 1.0, "share": 0.6})
     assert found["calibration_error"] == pytest.approx(0.4 * 0.4 + 0.6 * 0.05)
+
+
+def test_certain_predictions_are_in_the_last_bin() -> None:
+    sure = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.45, 0.55]])
+    result = score(sure, np.array([0, 1, 1, 1]), np.ones(4), ("no", "yes"))
+    assert [each["share"] for each in result["calibration"]] == [0.25, 0.75]
+    assert result["calibration_error"] == pytest.approx(0.25 * 0.45 + 0.75 / 3)
 
 
 def test_a_class_that_never_occurs_does_not_count() -> None:
@@ -124,7 +143,13 @@ def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
                 rewards = episode.rewards * (number == 0)
                 writer.add(replace(episode, header=header, rewards=rewards))
         changed = EpisodeStore(tmp_path / str(number))
-        assert measure(LoadedModel(name="x", predictor=_with_heads(), view=RGB), changed, 100).keys() == known
+        model = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
+        assert measure(model, changed, 100).keys() == known
+        if known:
+            assert calibrate(model, changed, count=100, seed=0) != Calibration()
+        else:
+            with pytest.raises(UserError, match=r"no reward in .* frames.*record episodes that reach one"):
+                calibrate(model, changed, count=100, seed=0)
 
 
 def test_a_predictor_without_heads_predicts_no_outcomes() -> None:
@@ -142,3 +167,29 @@ def _with_heads() -> Predictor:
     config = network("feedforward", (24, 24, 3), actions=5, width=4, hidden=8, factors=8, predict_rewards=True)
     assert isinstance(config, FeedforwardConfig)
     return build_predictor(config).eval()
+
+
+def test_a_calibration_finds_the_frequencies_again() -> None:
+    """Logits that are twice too sure, and rewards made ten times too likely by how windows were drawn."""
+    rng = np.random.default_rng(0)
+    true = np.array([[0.05, 0.9, 0.05], [0.01, 0.69, 0.3], [0.3, 0.6, 0.1]])[rng.integers(3, size=20_000)]
+    signs = (rng.random((len(true), 1)) > true.cumsum(1)[:, :2]).sum(1)
+    ends = (rng.random(len(true)) < 0.02).astype(np.int64)
+    logits = 2 * np.log(true) + np.array([0.0, 0.0, np.log(10)])
+    outcome = Outcome(reward=torch.from_numpy(logits), termination=torch.full((len(true),), 1.0))
+    fitted = fit_calibration(outcome, signs, ends, np.ones(len(true)))
+    found = fitted.apply(outcome)
+    assert float(found.reward.softmax(1)[:, 2].mean()) == pytest.approx((signs == 2).mean(), abs=0.002)
+    assert np.abs(found.reward.softmax(1).numpy() - true).max() < 0.03
+    assert float(found.termination.sigmoid().mean()) == pytest.approx(ends.mean(), abs=0.002)
+    assert Calibration.from_dict(json.loads(json.dumps(asdict(fitted)))) == fitted
+
+
+def test_a_calibration_counts_each_step_by_its_weight() -> None:
+    """Of 200 steps sampled, 100 with a reward stand for 100 steps and 100 without one for 9,900."""
+    signs = np.repeat([2, 1], 100)
+    outcome = Outcome(reward=torch.zeros(200, 3), termination=torch.zeros(200))
+    fitted = fit_calibration(outcome, signs, np.zeros(200, np.int64), np.repeat([1.0, 99.0], 100))
+    assert float(fitted.apply(outcome).reward.softmax(1)[0, 2]) < 0.05
+    assert fitted.termination_bias == 0.0  # none occurred: left as it is
+    assert fitted.reward_bias[0] == 0.0

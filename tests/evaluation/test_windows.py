@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acvp.data.merge import Copy, copy_episodes, join
-from acvp.data.split import split_positions
+from acvp.data.merge import Copy, copy_episodes, join, openings, split_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, choose_starts
 from acvp.errors import UserError
@@ -117,6 +116,26 @@ def test_trained_on_counts_for_a_dataset_that_one_of_two_runs_does_not_name(
     assert "not compared with all training data" in held_out_part(store, trained, None).how
     with pytest.raises(UserError, match=r"1 of 2 test episodes .*train = test: 5 = 5"):
         held_out_part(store, trained, copied(store, tmp_path / "copy", [5]))
+
+
+def test_episodes_that_begin_like_trained_ones_are_left_out(store: EpisodeStore, tmp_path: Path) -> None:
+    trained = Trained(held_out={"training": ()}, openings=frozenset(openings(store)[i] for i in (1, 3)))
+    other = copied(store, tmp_path / "copy", [0, 1, 2, 3])
+    part = held_out_part(other, [trained], None)
+    assert [entry.number for entry in part.store.entries] == [0, 2]
+    assert part.how.startswith("2 of 4 episodes, without those that begin like one that was trained on, of a dataset")
+    assert part.how.endswith("; none of them begins like an episode that was trained on")
+    assert "not compared" in held_out_part(other, [trained, Trained(held_out={"of 0.2": ()})], None).how
+    with pytest.raises(UserError, match=r"copies: every episode of it begins like one that was trained on"):
+        held_out_part(copied(store, tmp_path / "copies", [1, 3]), [trained], None)
+
+
+def test_one_run_held_out_what_another_was_trained_on_under_another_digest(store: EpisodeStore, tmp_path: Path) -> None:
+    first = Trained(held_out={store.digest: (2, 5)}, openings=frozenset(openings(store)[i] for i in (0, 1, 3, 4)))
+    second = Trained(held_out={"a copy": (0,)}, openings=frozenset(openings(store)[i] for i in (4, 5)))
+    part = held_out_part(store, [first, second], None)
+    assert [entry.number for entry in part.store.entries] == [2]
+    assert part.how.endswith("1 of 6 episodes; none of them is a copy of an episode that was trained on")
 
 
 def test_evenly() -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from acvp.models.networks import ClippedLstm
+from acvp.models.layers import ClippedLstm
 from tests.models.small_predictors import seeded
 
 ROWS, TIMES, INPUTS, HIDDEN = 3, 4, 5, 6

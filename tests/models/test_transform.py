@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from acvp.models import ConfigError, FeedforwardConfig
-from acvp.models.heads import RewardTerminationHeads
+from acvp.models.layers import RewardTerminationHeads
 from acvp.models.networks import FactoredTransform, NoActionTransform, TensorTransform
 from tests.models.small_predictors import seeded
 

@@ -113,8 +113,8 @@ REPRODUCING = (
     Mutant(
         "the object is kept by any share of the windows",
         "reproduce/prediction_claims.py",
-        '(curve["mean"][step - 1] or 0.0) >= HALF',
-        '(curve["mean"][step - 1] or 0.0) > 0',
+        "_share(curve, step) >= HALF",
+        "_share(curve, step) > 0",
         "reproduce/test_claims.py::test_a_claim_is_confirmed_or_refuted_by_its_numbers",
     ),
     Mutant(
@@ -172,5 +172,26 @@ REPRODUCING = (
         "            chosen |= set(step.inputs)\n",
         "            pass\n",
         "reproduce/test_plan.py::test_only_selects_a_part_and_what_it_needs",
+    ),
+    Mutant(
+        "collisions need not be above those of copying",
+        "reproduce/prediction_claims.py",
+        "max(HALF, _first(_measure(result, measure, COPY)))",
+        "HALF",
+        "reproduce/test_claims.py::test_a_claim_is_confirmed_or_refuted_by_its_numbers",
+    ),
+    Mutant(
+        "figure 2 needs no wraps",
+        "reproduce/prediction_claims.py",
+        "wraps[kind][0] > HALF",
+        "wraps[kind][0] >= 0",
+        "reproduce/test_claims.py::test_a_claim_is_confirmed_or_refuted_by_its_numbers",
+    ),
+    Mutant(
+        "names of left-out results are markup",
+        "reproduce/claims.py",
+        "return visible(text.replace",
+        "return str(text.replace",
+        "reproduce/test_claims.py::test_names_and_texts_of_results_are_no_markup_in_the_page",
     ),
 )

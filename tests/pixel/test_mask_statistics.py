@@ -36,7 +36,7 @@ def plain(store: EpisodeStore, colors: Colors) -> NDArray[np.bool_]:
 def test_a_color_can_be_where_it_was(store: EpisodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     colors = colors_of(store)
     for block in (2**24, 2**13):  # in one block, in many
-        monkeypatch.setattr("acvp.data.priorities.BLOCK_BYTES", block)
+        monkeypatch.setattr("acvp.data.statistics.BLOCK_BYTES", block)
         found = find_mask(store, store, colors)
         assert np.array_equal(found.mask, plain(store, colors))
         assert (found.reach, found.violations) == (0, 0.0)

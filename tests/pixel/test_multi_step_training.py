@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from acvp.models.heads import head_losses
+from acvp.models.layers import head_losses
 from tests.models.small_predictors import training_batch
 from tests.pixel.small_pixel import CONFIG, frame_loss, make, window
 

@@ -15,15 +15,14 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.frames import get_view
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
-from acvp.models.checks import ConfigError
-from acvp.models.config import DatasetSplit
+from acvp.models.config import ConfigError, DatasetSplit
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
-from acvp.pixel.config import SEEN_FRAMES
+from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import COPIES, DRAWN, OLD, TRAIL, drawn_colors, drawn_loss
-from acvp.pixel.object_predictor import GRID_ONE_IN
-from acvp.pixel.object_windows import are_lively, copy_sources, cut, owned, past_actions, see
+from acvp.pixel.object_network import COPIES, DRAWN, OLD, TRAIL, drawn_colors, drawn_loss, embedded
+from acvp.pixel.object_predictor import CONTROLLED_WEIGHT, GRID_ONE_IN
+from acvp.pixel.object_windows import Memory, are_lively, copy_sources, cut, owned, past_actions, see
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
@@ -134,8 +133,8 @@ def test_a_trail_says_where_the_main_color_was() -> None:
     predictor = make()
     frames = np.stack([squares((10, 5)), squares((10, 8)), floor(), squares((12, 8))])
     state = predictor.observe(normalized(predictor, frames[None]))
-    objects = predictor.find(state.recent[:, 0])
-    _, trail = see(state.memory, objects, predictor._kinds(state.recent[:, 0]), CONFIG)
+    objects = predictor.find(state.recent)
+    _, trail = see(state.memory, objects, predictor._kinds_around, CONFIG)
     assert trail.present[0].tolist() == [True, False, True, True]
     assert trail.offset[0].tolist() == [[0, 0], [0, 0], [-2, 0], [-2, -3]]
     features = trail.features()
@@ -190,6 +189,74 @@ def test_the_grid_learns_from_some_windows_and_objects_from_all() -> None:
     before, after = (predictor.loss(batch._replace(frames=frames))[1] for frames in (batch.frames, mixed))
     assert torch.equal(before["frame_loss"], after["frame_loss"])
     assert not torch.equal(before["move_loss"], after["move_loss"])
+
+
+@pytest.mark.parametrize(("controlled", "learned"), [((RED,), True), ((), False)])
+def test_only_controlled_objects_are_learned_in_all_frames_of_a_window(
+    controlled: tuple[int, ...], learned: bool
+) -> None:
+    predictor = make(replace(CONFIG, controlled_colors=controlled, context=8))
+    still, moved = np.stack([squares((20, 30))] * 9), np.stack([squares((20, 30))] * 9)
+    moved[:4] = squares((20, 27))  # an action moves it long before the predicted frame
+    actions = torch.zeros(1, 8, dtype=torch.int64)
+    ways = [predictor._moving(*_windows(predictor, frames)) for frames in (still, moved)]
+    assert [way.move.tolist().count(MOVES.index((0, 3))) for way in ways] == [0, 1]
+    losses = []
+    for other in (0, 2):
+        actions[0, 3] = other  # that action; what is predicted last depends on the four after it
+        batch = training_batch(normalized(predictor, moved[None]), actions, predict=1, teacher_forcing=True)
+        losses.append(predictor.loss(batch)[1]["move_loss"])
+    assert torch.equal(losses[0], losses[1]) is not learned
+
+
+def _windows(predictor: ObjectPredictor, frames: NDArray[np.uint8]) -> tuple[Memory, Tensor]:
+    window = torch.from_numpy(frames)[None]
+    count = len(frames) - SEEN_FRAMES
+    past = torch.zeros(1, count, PAST_ACTIONS, predictor.actions)
+    return predictor._memory(window[:, :-1], past), window[:, -count:]
+
+
+def test_a_controlled_move_weighs_more_and_counts_once_a_frame() -> None:
+    others, controlled = make(), make(replace(CONFIG, controlled_colors=(RED,)))
+    controlled.load_state_dict(others.state_dict())
+    batch = batch_of(others, np.random.default_rng(3), 3, 1)  # 4 frames and a target: no other frame has its past
+    loss, weighted = (predictor.loss(batch)[1]["move_loss"] for predictor in (others, controlled))
+    torch.testing.assert_close(weighted, CONTROLLED_WEIGHT * loss)
+
+
+def test_colors_become_numbers_of_the_table_with_its_gradient() -> None:
+    table = torch.randn(5, 3, generator=seeded(1), dtype=torch.float64, requires_grad=True)
+    colors = torch.randint(5, (2, 4, 6, 6), generator=seeded(2))
+    weight = torch.randn(2, 12, 6, 6, generator=seeded(3), dtype=torch.float64)
+    expected = torch.nn.functional.embedding(colors, table).permute(0, 1, 4, 2, 3).flatten(1, 2)
+    numbers = embedded(colors, table)
+    assert torch.equal(numbers, expected)
+    gradients = [torch.autograd.grad((made * weight).sum(), table)[0] for made in (numbers, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_an_object_that_is_not_seen_is_shown_to_the_network_as_it_was() -> None:
+    predictor = make()
+    frames = np.stack([squares((10, 5)), squares((10, 8)), floor(), floor()])
+    state = predictor.observe(normalized(predictor, frames[None]))
+    objects = predictor.find(state.recent)
+    assert objects.unseen.tolist() == [2]
+    assert objects.box[0, :2].tolist() == [10, 8]
+    seen, trail = see(state.memory, objects, predictor._kinds_around, CONFIG)
+    assert trail.present[0].tolist() == [False, False, True, True]
+    assert trail.offset[0].tolist() == [[0, 0], [0, 0], [0, 0], [0, -3]]
+    assert seen.planes[0, 2].sum() == SIDE**2, "its own pixels"
+
+
+def test_kinds_of_windows_are_those_of_their_pixels() -> None:
+    predictor = make()
+    frame = torch.from_numpy(squares((2, 18), color=GREEN))[None].long()
+    center = torch.tensor([[3, 20], [HEIGHT - 1, WIDTH - 1]])
+    row = torch.zeros(2, dtype=torch.int64)
+    windows = cut(frame[:, None], row, center, 8, len(PALETTE))[:, 0]
+    expected = cut(predictor._kinds(frame)[:, None], row, center, 8, 0)[:, 0]
+    assert torch.equal(predictor._kinds_around(windows, center), expected)
+    assert expected.any()
 
 
 def test_objects_are_drawn_in_colors_that_the_palette_mask_allows() -> None:
@@ -270,8 +337,8 @@ def test_true_moves_are_those_of_the_config_or_vanishing() -> None:
     past = np.stack([squares((20, 10))] * 4)
     state = predictor.observe(normalized(predictor, np.stack([past, past, past])))
     target = torch.from_numpy(np.stack([squares((22, 10)), floor(), squares((20, 11))])).long()
-    moves = predictor._true_moves(state.memory, predictor.find(state.recent[:, 0]), target)
-    assert moves.tolist() == [MOVES.index((2, 0)), len(MOVES), len(MOVES)]
+    found = predictor._moving(state.memory, target[:, None])
+    assert found.move.tolist() == [MOVES.index((2, 0)), len(MOVES), len(MOVES)]
 
 
 def test_probabilities_of_drawing_and_copying_a_color_add_up() -> None:
@@ -304,24 +371,33 @@ def test_quiet_objects_do_not_influence_rewards() -> None:
     predictor = make()
     past = np.stack([squares((20, 17))] * 4)
     state = predictor.observe(normalized(predictor, past[None]))
-    objects = predictor.find(state.recent[:, 0])
+    objects = predictor.find(state.recent)
     assert are_lively(state.memory, objects).tolist() == [False]
     moved = predictor.observe(normalized(predictor, np.stack([*past[:3], squares((20, 20))])[None]))
-    assert are_lively(moved.memory, predictor.find(moved.recent[:, 0])).tolist() == [True]
+    assert are_lively(moved.memory, predictor.find(moved.recent)).tolist() == [True]
 
 
 def test_rare_colors_make_objects_too() -> None:
     predictor = make()
-    classes = torch.from_numpy(squares((20, 17), color=GREEN))[None]
-    assert predictor.find(classes).box[:, :4].tolist() == [[20, 17, 20 + SIDE - 1, 17 + SIDE - 1]]
-    assert predictor.find(torch.from_numpy(floor())[None]).box.shape == (0, 5)
+    shown, nothing = (
+        torch.from_numpy(np.stack([frame] * SEEN_FRAMES))[None] for frame in (squares((20, 17), color=GREEN), floor())
+    )
+    assert predictor.find(shown).box[:, :4].tolist() == [[20, 17, 20 + SIDE - 1, 17 + SIDE - 1]]
+    assert predictor.find(nothing).box.shape == (0, 5)
 
 
 @pytest.mark.parametrize(
-    "fields", [{"moves": ()}, {"moves": ((0, 0), (0, 0))}, {"moving_colors": (9,)}, {"moving_colors": (RED, -1)}]
+    "fields",
+    [
+        {"moves": ()},
+        {"moves": ((0, 0), (0, 0))},
+        {"moving_colors": (9,)},
+        {"moving_colors": (RED, -1)},
+        {"controlled_colors": (4,)},
+    ],
 )
 def test_a_config_with_impossible_objects_is_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=r"moves are .* and moving_colors"):
+    with pytest.raises(ConfigError, match=r"moves are .*, moving_colors .* and controlled_colors"):
         replace(CONFIG, **fields)  # type: ignore[arg-type]
 
 
@@ -336,8 +412,8 @@ def test_a_dataset_prepares_and_calibrates_a_predictor(tmp_path: Path) -> None:
     sizes = ObjectPredictor.sizes("smoke", data.frame)
     predictor = ObjectPredictor(ObjectConfig(**ObjectPredictor.prepare(data) | sizes), seeded(1))
     predictor.calibrate(data, lambda line: None, lambda done, total: None)
-    first = next(iter(store)).frames(0, 1)
-    objects = predictor.find(predictor.colors.classes(torch.from_numpy(first)))
+    first = next(iter(store)).frames(0, SEEN_FRAMES)
+    objects = predictor.find(predictor.colors.classes(torch.from_numpy(first))[None])
     assert len(objects.row) > 0
     check_predictor(predictor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,14 @@ from acvp.pixel.objects import (
     BACKGROUND,
     MOVING,
     RARE,
+    UNSEEN,
     FrameObjects,
     displacements,
     find_background,
     find_boxes,
     find_moves,
+    follow,
+    information,
     link,
 )
 from acvp.pixel.palette import color_numbers
@@ -35,7 +39,7 @@ def kinds(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def objects_of(frame: NDArray[np.uint8]) -> FrameObjects:
-    return FrameObjects(frame, kinds(frame), find_boxes(kinds(frame)))
+    return FrameObjects.find(frame, kinds(frame))
 
 
 def test_boxes_are_exact_in_the_middle_and_at_every_edge() -> None:
@@ -71,11 +75,36 @@ def test_of_too_many_objects_the_largest_are_kept(monkeypatch: pytest.MonkeyPatc
     assert find_boxes(kinds(frame)).tolist() == [[4, 4, 4 + SIDE - 1, 4 + SIDE - 1, MOVING]]
 
 
+def moves_of(before: FrameObjects, after: FrameObjects) -> list[tuple[int, int] | None]:
+    return displacements(before, after, link(before, after))
+
+
+def test_an_object_that_flickers_is_remembered_and_followed() -> None:
+    gone = [floor()] * (UNSEEN + 1)
+    frames = np.stack([squares((10, 5)), *gone, squares((10, 8))])
+    followed, last = follow(frames, np.stack([kinds(frame) for frame in frames]))
+    assert [objects.unseen.tolist() for objects, _ in followed] == [[0], *[[step] for step in range(1, UNSEEN + 1)], []]
+    assert last.unseen.tolist() == [0], "too late: it is another one"
+    back = np.stack([squares((10, 5)), floor(), floor(), squares((14, 8))])
+    followed, last = follow(back, np.stack([kinds(frame) for frame in back]))
+    assert [moves for _, moves in followed] == [[None], [None], [(4, 3)]]
+    assert followed[2].objects.boxes.tolist() == followed[0].objects.boxes.tolist(), "where it was last seen"
+    assert last.unseen.tolist() == [0]
+
+
+def test_a_seen_object_is_linked_before_one_that_is_not() -> None:
+    seen = squares((10, 14))
+    frames = np.stack([squares((10, 8)), floor(), seen, squares((10, 11))])
+    before = objects_of(frames[0]).followed_by(objects_of(seen), np.array([-1]))
+    assert before.unseen.tolist() == [0, 1]
+    assert link(before, objects_of(frames[3])).tolist() == [0, -1], "both are as near"
+
+
 def test_an_object_is_linked_to_the_nearest_of_its_color() -> None:
     before, after = objects_of(squares((10, 5))), squares((10, 8))
     after[10 : 10 + SIDE, 26 : 26 + SIDE] = RED
-    assert displacements(before, objects_of(after)) == [(0, 3)]
-    assert displacements(before, objects_of(floor())) == [None]
+    assert moves_of(before, objects_of(after)) == [(0, 3)]
+    assert moves_of(before, objects_of(floor())) == [None]
 
 
 def test_a_far_object_is_another_one() -> None:
@@ -140,6 +169,15 @@ def test_statistics_of_a_dataset_are_those_of_its_frames(tmp_path: Path) -> None
     frames = np.concatenate([numbers[episode.indices()] for episode in store])
     share = np.stack([(frames == color).mean(0) for color in range(len(palette))])
     assert np.array_equal(result.usual, share.argmax(0))
-    moves = find_moves(store, numbers, result, 3)
+    moves, controlled = find_moves(store, numbers, result, 3)
     assert 1 <= len(moves) <= 3
     assert len(set(moves)) == len(moves)
+    assert [palette[color] for color in controlled] == [(240, 240, 240)], "the player, not the ball"
+
+
+def test_information_is_that_of_the_action_about_the_move() -> None:
+    obeys = Counter({(0, (0, 1)): 200, (1, (0, -1)): 200})
+    assert information(obeys) == pytest.approx(np.log(2) - 1 / 800)
+    ignores = Counter({(action, move): 100 for action in (0, 1) for move in ((0, 1), (0, -1))})
+    assert information(ignores) == pytest.approx(-1 / 800)
+    assert information(Counter({(0, (0, 1)): 49, (1, (0, -1)): 49})) == 0, "too few to judge"

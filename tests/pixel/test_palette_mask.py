@@ -93,3 +93,25 @@ def test_what_cannot_be_is_learned_too() -> None:
     free = frame_loss(predictor, frames, actions, teacher_forcing=True)
     predictor.set_palette_mask(some_places(predictor, 0.4))
     assert torch.equal(frame_loss(predictor, frames, actions, teacher_forcing=True), free)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_traceable_predictor_chooses_the_same_colors(masked: bool) -> None:
+    predictor = make(replace(CONFIG, frame=(33, 28, 3)))
+    predictor.copy.bias.data[0] = 0.5  # so that pixels do change
+    if masked:
+        places = some_places(predictor, 0.5)
+        places[1:, :10] = False  # rows of cells with a single color,
+        places[2, 10:20] = False  # with all but one,
+        predictor.set_palette_mask(places)  # and with all
+    frames, actions = window(predictor, 4, rows=1)
+    state = predictor.observe(frames[:, :3])
+    traceable = predictor.traceable()
+    assert traceable.decoder is not None
+    assert len(traceable.decoder.cells) == (3 if masked else 1)
+    for step in range(4):
+        wanted, after = predictor.predict(state, actions[:, 2 + step])
+        found, _ = traceable.predict(state, actions[:, 2 + step])
+        assert torch.equal(found, wanted)
+        assert not torch.equal(after.classes[:, 0], after.classes[:, 1]), "something changes"
+        state = after

@@ -31,6 +31,13 @@ def test_every_color_of_a_palette_is_a_class_and_back(palette: set[tuple[int, in
     assert torch.equal(colors.classes(colors.pixels(classes)), classes)
 
 
+def test_the_nearest_color_is_that_of_the_middle_of_a_cell_of_colors() -> None:
+    colors = Colors(((0, 0, 0), (7, 7, 7), (255, 0, 0)), quantized=True)
+    pixels = torch.tensor([[5, 5, 5], [0, 0, 0], [7, 7, 7], [250, 3, 3]], dtype=torch.uint8)
+    assert colors.classes(pixels).tolist() == [1, 0, 1, 2]
+    assert colors.nearest(pixels).tolist() == [1, 0, 1, 2]
+
+
 def test_an_unknown_color_gives_a_warning_and_becomes_the_nearest() -> None:
     colors = Colors(PALETTE, quantized=False)
     with pytest.warns(UnknownColorWarning, match=r"2 of 3 pixels have one of 2 colors .*\(0, 230, 20\)"):

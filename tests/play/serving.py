@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+from acvp.play.app import make_app
 from acvp.play.connection import Limits
-from acvp.play.server import free_socket, make_app, make_server
+from acvp.play.server import free_socket, make_server
 from acvp.play.session import Session
 from tests.faults import PATIENCE
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from acvp.play.loops import Loops
+from acvp.play.app import Loops
 from acvp.play.session import Session
 from tests.play.browsing import View, a_browser
 from tests.play.serving import serve, wait_until

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from acvp.errors import UserError
+from acvp.play.history import LATEST, LOST_STEPS, AutoResync
 from acvp.play.model_pool import ModelPool
 from acvp.play.protocol import facts
-from acvp.play.resync import LATEST, LOST_STEPS, AutoResync
 from acvp.play.session import Session
 from tests.play.sessions import NOOP, RIGHT, StandStill, imagining_session, play_on
 

@@ -74,8 +74,8 @@ def test_a_predictor_of_another_view_is_compared_in_its_own() -> None:
     play_on(session, UP, UP)
     other, real = session.state.other, session.state.frames[-1]
     assert other is not None
-    assert session.other_world is not None
-    viewed = session.other_world.view(real)
+    assert session.worlds.other is not None
+    viewed = session.worlds.other.view(real)
     assert other.frame.shape == viewed.shape == (84, 84, 1)
     assert session.state.other_wrong_pixels == WrongPixels(None).count_in_frame(other.frame, viewed)
 
@@ -102,22 +102,34 @@ def test_a_predictor_of_another_game_is_refused_and_dropped_with_its_game() -> N
     session.compare("still")
     assert welcome(session)["same_game"] == ["toy", "still", "copy-last-frame"]
     session.switch("seaquest")
-    assert session.other_world is None
+    assert session.worlds.other is None
     session.step()
     assert session.state.other is None
     session.close()
 
 
+def test_it_stays_when_the_first_one_is_switched() -> None:
+    session = imagining_session(seed=4)
+    session.compare("net")
+    play_on(session, UP)
+    steps = session.state.agent_steps
+    session.switch("copy-last-frame")
+    play_on(session, LEFT)
+    assert session.state.agent_steps == steps + 1
+    assert session.state.other is not None
+    assert facts(session)["beside"] == "net"
+
+
 def test_packaged_predictors_name_their_games_without_being_loaded() -> None:
     pool = make_model_pool(["freeway"])
-    assert pool.of_game("ALE/Qbert-v5") == ("qbert", "copy-last-frame")
+    assert pool.of_game("ALE/Qbert-v5") == ("qbert", "qbert-objects", "copy-last-frame")
 
 
 def test_the_temperature_is_of_one_session_alone() -> None:
     pool = make_model_pool(["freeway"])
     hot, cold = Session(pool), Session(pool)
     hot.set_temperature(1.5)
-    predictors = [session.imagined_world.predictor for session in (hot, cold)]
+    predictors = [session.worlds.imagined.predictor for session in (hot, cold)]
     assert all(isinstance(predictor, PixelPredictor) for predictor in predictors)
     assert [predictor.temperature for predictor in predictors] == [1.5, 0.0]
     assert predictors[0].normalizer is predictors[1].normalizer, "the weights are shared"
@@ -125,7 +137,7 @@ def test_the_temperature_is_of_one_session_alone() -> None:
     hot.switch("copy-last-frame")
     assert not welcome(hot)["samples"]
     hot.switch("freeway")
-    assert hot.imagined_world.predictor.temperature == 1.5
+    assert hot.worlds.imagined.predictor.temperature == 1.5
     for session in (hot, cold):
         session.close()
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from acvp.agents.agent import agent_view, load_agent
 from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.envs.toy import TOY_ID
@@ -23,7 +24,7 @@ from acvp.errors import UserError
 from acvp.models import About, Predictor, build_predictor, config_class, predictor_files, rollout
 from acvp.pixel.predictor import PixelPredictor
 from acvp.play import onnx, static_page
-from acvp.play.onnx import Graphs, OnnxPredictor, compare, example_frames, to_graphs
+from acvp.play.onnx import Graphs, OnnxPredictor, agent_graph, compare, example_frames, to_graphs
 from acvp.play.static_page import RUNTIME_NAMES, runtime_files
 from tests.play.sessions import MEANINGS
 
@@ -194,12 +195,46 @@ def test_starts_come_from_a_store_or_from_the_game(
         assert (
             main(["export", "--predictor", str(folder), "--web", str(tmp_path / name), "--starts", "3", *options]) == 0
         )
-        assert json.loads((tmp_path / name / "predictor.json").read_text())["starts"] == 3
-        frames = np.frombuffer(gzip.decompress((tmp_path / name / "starts.bin").read_bytes()), np.uint8)
+        assert json.loads((tmp_path / name / "tiny" / "predictor.json").read_text())["starts"] == 3
+        frames = np.frombuffer(gzip.decompress((tmp_path / name / "tiny" / "starts.bin").read_bytes()), np.uint8)
         starts = frames.reshape(3, 1, 24, 24, 3)
         assert {tuple(color) for color in starts.reshape(-1, 3).tolist()} <= set(PALETTE)
         assert len({start.tobytes() for start in starts}) > 1
         assert b'data-source="onnx"' in (tmp_path / name / "index.html").read_bytes()
+
+
+@pytest.mark.slow
+def test_an_agent_in_onnx_acts_as_in_torch() -> None:
+    import onnxruntime
+
+    agent, shape = load_agent("freeway"), (210, 160, 3)
+    session = onnxruntime.InferenceSession(agent_graph(agent, shape))
+    rng, chosen = np.random.default_rng(0), set()
+    for number in range(12):
+        blocks = rng.integers(256, size=(1, 4, 21, 16, 3), dtype=np.uint8)  # a picture rather than noise
+        frames = np.kron(blocks, np.ones((1, 1, 10, 10, 1), np.uint8))
+        wanted = agent.act(agent_view(frames))
+        assert session.run(None, {"frames": frames})[0].tolist() == wanted.tolist(), number
+        chosen.add(int(wanted[0]))
+    assert len(chosen) > 1
+
+
+def test_a_frame_is_resized_by_area() -> None:
+    frames = np.random.default_rng(1).integers(256, size=(1, 4, 210, 160, 3), dtype=np.uint8)
+    view = onnx._Agent(load_agent("freeway"), 210, 160).view(torch.from_numpy(frames)).numpy()
+    assert np.abs(view - agent_view(frames)).max() <= 1
+    assert (view != agent_view(frames)).mean() < 0.001  # two ways to round a half
+
+
+@pytest.mark.slow
+def test_weights_of_16_bits_are_stored_in_16_bits(graphs: Callable[[str], tuple[Predictor, Graphs]]) -> None:
+    predictor, whole = graphs("feedforward")
+    rounded = copy.deepcopy(predictor)
+    for weight in rounded.parameters():
+        weight.data = weight.data.half().float()
+    halved = to_graphs(rounded)  # compared with torch in it
+    weights = sum(weight.numel() for weight in predictor.parameters())
+    assert len(whole.step) - len(halved.step) > 1.5 * weights
 
 
 @pytest.mark.parametrize(
@@ -210,6 +245,7 @@ def test_starts_come_from_a_store_or_from_the_game(
         (["--onnx", "new", "--predictor", "nowhere"], "nowhere: no such folder"),
         (["--onnx", "new", "--predictor", "nobody"], "nobody"),
         (["--web", "new", "--starts", "0"], "--starts 0: at least 1"),
+        (["--onnx", "new", "--predictors", "freeway", "qbert"], "--onnx takes one predictor, 2 are named"),
     ],
 )
 def test_mistakes_get_one_line(

@@ -170,7 +170,8 @@ def test_room_for_pictures() -> None:
 
 CHILD = """
 import os, resource, sys
-from acvp.play.server import free_socket, make_app, make_server
+from acvp.play.server import free_socket, make_server
+from acvp.play.app import make_app
 from acvp.play.connection import Limits
 from tests.play.sessions import make_session
 

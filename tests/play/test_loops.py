@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from acvp.errors import UserError
-from acvp.play.loops import STEPS, Loops
+from acvp.play.app import LOOP_STEPS, Loops
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from tests.play.browsing import View, a_browser
@@ -51,10 +51,10 @@ def made(loops: Loops, name: str) -> bytes:
 
 def test_a_loop_shows_real_and_dream_and_moves(served: Served) -> None:
     image = Image.open(io.BytesIO(made(served[1], "still")))
-    assert image.n_frames == STEPS  # type: ignore[attr-defined]
+    assert image.n_frames == LOOP_STEPS  # type: ignore[attr-defined]
     assert image.size == (24 + 4 + 24, 24)
     frames = []
-    for number in (0, 10, STEPS - 1):
+    for number in (0, 10, LOOP_STEPS - 1):
         image.seek(number)
         frames.append(np.array(image.convert("RGB")))
     assert not np.array_equal(frames[0], frames[1])

@@ -15,9 +15,10 @@ import torch
 from acvp.cli.main import main
 from acvp.models import predictor_files
 from acvp.pixel import PixelPredictor
+from acvp.play.app import session_maker
 from acvp.play.config import PlayConfig
 from acvp.play.model_pool import make_model_pool
-from acvp.play.server import free_socket, session_maker
+from acvp.play.server import free_socket
 from acvp.play.worlds import ImaginedWorld
 from tests.faults import PATIENCE
 from tests.play.serving import Client

@@ -12,7 +12,7 @@ from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from acvp.play.protocol import facts
-from acvp.play.recorder import PlayRecorder, dataset_name
+from acvp.play.recording import PlayRecorder, dataset_name
 from acvp.play.session import Session
 from tests.play.sessions import DOWN, LEFT, NOOP, RIGHT, UP, make_session, play_on
 

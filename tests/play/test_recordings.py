@@ -12,10 +12,11 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models.pixels import WrongPixels
+from acvp.play.context import RecordedWorld
 from acvp.play.model_pool import ModelPool
 from acvp.play.players import Players
 from acvp.play.session import Session
-from acvp.play.worlds import LiveWorld, RecordedWorld
+from acvp.play.worlds import LiveWorld
 from tests.play.sessions import (
     DOWN,
     LEFT,
@@ -38,8 +39,8 @@ def test_a_recording_plays_and_a_resync_works_anywhere_in_it(toy: EpisodeStore) 
         session.step()
     session.rewind()
     session.rewind()
-    assert isinstance(session.world, RecordedWorld)
-    assert session.world.frame_index == 13
+    assert isinstance(session.worlds.real, RecordedWorld)
+    assert session.worlds.real.frame_index == 13
     assert same(session.state.real, episode.frames(13, 14)[0])
 
 
@@ -66,7 +67,7 @@ def test_taking_over_a_recording_continues_with_the_game(toy: EpisodeStore) -> N
     session, episode = make_session(store=toy), toy[2]
     session.scrub(2, 8)
     assert session.change_driver() is None
-    assert isinstance(session.world, LiveWorld)
+    assert isinstance(session.worlds.real, LiveWorld)
     game = make_game("toy")
     game.reset(episode.header.seed)
     for action in episode.actions[:8].tolist():
@@ -99,7 +100,7 @@ def test_a_game_that_differs_from_the_recording_is_not_taken_over(
     reset = game.reset
     monkeypatch.setattr(game, "reset", lambda seed: reset(seed + 1))
     monkeypatch.setattr(game, "close", lambda: closed.append(True))
-    monkeypatch.setattr("acvp.play.worlds.replay_game", lambda store: game)
+    monkeypatch.setattr("acvp.play.context.replay_game", lambda store: game)
     session = make_session(store=toy)
     session.scrub(0, 5)
     note = session.change_driver()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.play.rewind import EVERY, RECENT, RewindBuffer
+from acvp.play.history import EVERY, RECENT, History, RewindBuffer
 
 
 def pop_all(buffer: RewindBuffer[int]) -> list[int]:
@@ -45,3 +45,39 @@ def test_after_a_rewind_new_items_follow_the_last_one_kept() -> None:
     buffer.pop()
     buffer.push("d", 1)
     assert [buffer.pop() for _ in range(4)] == ["d", "b", "a", None]
+
+
+def history(steps: int) -> History[int]:
+    """Return a history after some steps; an item is its step, its frame a text."""
+    made: History[int] = History(10**9, lambda step: (step, f"frame {step}"))
+    for step in range(steps):
+        made.push(step, 2)
+    return made
+
+
+def test_one_can_go_back_and_forward_again() -> None:
+    kept = history(40)
+    before = kept.nbytes
+    assert kept.range(40) == (0, 40)
+    assert kept.go(40, 2, 12) == 10, "of older steps one in five is kept"
+    assert kept.range(10) == (0, 40)
+    assert kept.go(10, 2, 33) == 33
+    assert kept.go(33, 2, 33) is None, "it is there"
+    assert kept.go(33, 2, 99) == 40
+    assert (kept.nbytes, kept.range(40)) == (before, (0, 40))
+    assert kept.go(40, 2, -5) == 0
+    assert kept.nbytes == 0
+
+
+def test_another_action_leaves_the_frames_of_the_future_before_it() -> None:
+    kept = history(20)
+    assert kept.left == {}
+    assert kept.go(20, 1, 17) == 17
+    assert kept.left == {}, "nothing is left before another action is taken"
+    kept.push(17, 1)
+    assert kept.left == {18: "frame 18", 19: "frame 19", 20: "frame 20"}
+    kept.push(18, 1)
+    assert set(kept.left) == {18, 19, 20}
+    assert kept.go(19, 1, 99) is None, "what was left cannot be returned to"
+    kept.clear()
+    assert (kept.left, kept.range(3)) == ({}, (3, 3))

@@ -17,9 +17,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from acvp.errors import UserError
+from acvp.play.app import page_files
 from acvp.play.connection import IN_FLIGHT
 from acvp.play.protocol import MAX_MESSAGE
-from acvp.play.server import free_socket, open_page, page_files
+from acvp.play.server import free_socket, open_page
 from acvp.play.session import Session
 from tests.faults import PATIENCE, Trials, counted
 from tests.play.serving import Client, serve, wait_until
@@ -225,7 +226,7 @@ def test_more_pages_than_allowed_get_the_reason(toy_session_maker: Callable[[], 
         with Client(port) as second, pytest.raises(ConnectionClosed) as closed:
             second.socket.recv(PATIENCE)
         assert closed.value.rcvd is not None
-        assert (closed.value.rcvd.code, "1 pages" in closed.value.rcvd.reason) == (1013, True)
+        assert (closed.value.rcvd.code, "1 page" in closed.value.rcvd.reason) == (1013, True)
 
 
 class Watched:

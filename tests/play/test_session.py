@@ -16,8 +16,8 @@ from acvp.errors import UserError
 from acvp.models import About, MlpConfig, Predictor, build_predictor
 from acvp.play.model_pool import ModelPool
 from acvp.play.players import Players
-from acvp.play.session import MAX_LOOKAHEAD, MIN_HISTORY, Session
-from acvp.play.worlds import LiveWorld
+from acvp.play.session import MAX_LOOKAHEAD, Session
+from acvp.play.worlds import MIN_HISTORY, LiveWorld
 from tests.play.sessions import (
     DOWN,
     LEFT,
@@ -150,6 +150,30 @@ def test_rewinding_restores_both_worlds() -> None:
         assert same(first.imagined.frame, second.imagined.frame)
 
 
+def test_another_action_after_going_back_shows_both_futures() -> None:
+    session = imagining_session()
+    first, frames = session.history[0], {}
+    session.hold(1)
+    while session.state.agent_steps < 12:
+        frames[session.state.agent_steps] = session.state.imagined.frame
+        session.step()
+    session.go(8)
+    assert (session.state.agent_steps, session.paused, session.history) == (8, True, (first, 12))
+    assert np.array_equal(session.state.imagined.frame, frames[8])
+    session.go(10)
+    assert np.array_equal(session.state.imagined.frame, frames[10])
+    session.go(8)
+    assert session.left_future == {}
+    session.hold(2)
+    session.step()
+    assert sorted(session.left_future) == [9, 10, 11, 12]
+    assert np.array_equal(session.left_future[9], frames[9])
+    assert not np.array_equal(session.state.imagined.frame, frames[9]), "another action, another future"
+    assert session.history == (first, 9)
+    session.reset()
+    assert session.left_future == {}
+
+
 def test_rewinding_ends_with_what_is_kept() -> None:
     session = make_session()
     with pytest.raises(UserError, match="nothing earlier"):
@@ -158,8 +182,8 @@ def test_rewinding_ends_with_what_is_kept() -> None:
 
 def test_a_game_that_cannot_save_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     session = imagining_session()
-    assert isinstance(session.world, LiveWorld)
-    monkeypatch.setattr(session.world.game, "can_save", False)
+    assert isinstance(session.worlds.real, LiveWorld)
+    monkeypatch.setattr(session.worlds.real.game, "can_save", False)
     session.reset()
     play_on(session, UP, UP)
     with pytest.raises(UserError, match="cannot save its state"):

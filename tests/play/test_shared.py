@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.play.resync import AutoResync
+from acvp.play.history import MAX_STEPS, AutoResync, Moves, parse_moves
 from acvp.play.session import Session
-from acvp.play.shared import MAX_STEPS, Moves, parse_moves
 from tests.play.sessions import DOWN, LEFT, NOOP, RIGHT, UP, make_session, play_on, same
 
 
@@ -30,6 +29,18 @@ def test_a_link_says_what_was_done(actions: list[int], skip: int, resyncs: set[i
 def test_a_link_ends_where_the_player_is_now() -> None:
     moves = Moves(3, 1, [2, 2, 2, 0, 1], {2, 4})
     assert moves.to_text("ms pacman/2", 3) == "predictor=ms%20pacman%2F2&seed=3&skip=1&moves=2-2x2-r-0"
+
+
+def test_a_resync_after_the_last_step_is_in_the_link() -> None:
+    moves = Moves(3, 1, [2, 2, 0], {1, 2})
+    assert moves.to_text("x", 2).endswith("&moves=2-2-r-0-r")
+    assert parse_moves(moves.to_text("x", 2), 3) == moves
+
+
+def test_rewound_steps_are_forgotten_with_their_resyncs() -> None:
+    moves = Moves(3, 1, [0, 1, 1, 2, 2], {2, 3, 4})
+    moves.step(2, 0)
+    assert (moves.actions, moves.resyncs) == ([0, 1, 1, 0], {2})
 
 
 def record_states(session: Session, steps: int) -> list[tuple[bytes, bytes, int]]:

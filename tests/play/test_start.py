@@ -8,9 +8,8 @@ import torch
 
 from acvp.envs import make_game
 from acvp.play.model_pool import make_model_pool
-from acvp.play.players import Players
+from acvp.play.players import PLAYED, Players, fast_forward, obeys, replay_opening
 from acvp.play.session import Session
-from acvp.play.start import PLAYED, fast_forward, obeys, replay_opening
 from tests.play.sessions import NOOP, UP, make_session, play_on, same
 
 FIVE_SECONDS = 75
@@ -73,7 +72,7 @@ def test_every_reset_starts_elsewhere() -> None:
 @torch.inference_mode()
 def test_the_dream_moves_and_obeys_soon_after_opening_a_packaged_game(name: str) -> None:
     session = Session(make_model_pool([name]), fast_forward=True)
-    world, start = session.imagined_world, session.state.imagined
+    world, start = session.worlds.imagined, session.state.imagined
     assert start.predictor_state is not None
     idle, held, start_frame = start, dict.fromkeys(range(1, world.predictor.actions), start), start.frame
     moved = obeyed = False

@@ -43,12 +43,30 @@ def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         runtime_files()
     except UserError as error:
         pytest.skip(f"the static page is not tested: {error}")
-    folder = tmp_path_factory.mktemp("export")
-    (folder / "tiny").mkdir()
-    for name, data in predictor_files(small("pixel")).items():
-        (folder / "tiny" / name).write_bytes(data)
-    assert main(["export", "--predictor", str(folder / "tiny"), "--web", str(folder / "web"), "--starts", "2"]) == 0
-    yield from host(folder / "web")
+    yield from host(exported(tmp_path_factory.mktemp("export"), "tiny"))
+
+
+@pytest.fixture(scope="module")
+def gallery(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two exported predictors."""
+    return exported(tmp_path_factory.mktemp("gallery"), "tiny", "other")
+
+
+@pytest.fixture
+def hosted(gallery: Path) -> Iterator[str]:
+    """The gallery on a static host."""
+    yield from host(gallery)
+
+
+def exported(folder: Path, *names: str) -> Path:
+    """Return the folder of a page with some predictors."""
+    for name in names:
+        (folder / name).mkdir()
+        for file, data in predictor_files(small("pixel")).items():
+            (folder / name / file).write_bytes(data)
+    predictors = [str(folder / name) for name in names]
+    assert main(["export", "--predictors", *predictors, "--web", str(folder / "web"), "--starts", "2"]) == 0
+    return folder / "web"
 
 
 def host(folder: Path) -> Iterator[str]:
@@ -59,8 +77,15 @@ def host(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_static_page_plays_without_a_server(browser: Browser, address: str) -> None:
+def loaded(browser: Browser, address: str) -> View:
+    """A page that has reloaded itself once, to have threads."""
     view = View(browser, address)
+    view.page.wait_for_function("crossOriginIsolated")
+    return view
+
+
+def test_the_static_page_plays_without_a_server(browser: Browser, address: str) -> None:
+    view = loaded(browser, address)
     wait_until(lambda: view.number("#steps p") >= 0)
     view.context.set_offline(True)  # everything is there by now
     assert not view.page.locator("#real").is_visible()
@@ -90,7 +115,7 @@ def test_the_static_page_plays_without_a_server(browser: Browser, address: str) 
 
 
 def test_keys_while_it_loads_and_a_rewind_by_hand(browser: Browser, address: str) -> None:
-    view = View(browser, address)
+    view = loaded(browser, address)
     view.press("Enter")
     view.press("e")
     view.press(".")
@@ -100,3 +125,71 @@ def test_keys_while_it_loads_and_a_rewind_by_hand(browser: Browser, address: str
     wait_until(lambda: view.number("#steps p") > steps + 3)
     assert view.complaints == []
     view.context.close()
+
+
+def test_a_gallery_starts_with_all_games_and_switches_between_them(browser: Browser, hosted: str) -> None:
+    view = loaded(browser, hosted)
+    wait_until(lambda: view.page.locator("#cards .loop :is(img, canvas)").count() == 2)
+    assert view.page.evaluate("crossOriginIsolated"), "it has threads, from a host that sends no headers"
+    view.page.locator("#cards button", has_text="other").click()
+    wait_until(lambda: view.number("#steps p") >= 2)
+    assert not view.page.locator("#loading").is_visible()
+    assert view.page.locator("#predictor").input_value() == "other"
+    view.page.locator("#predictor").select_option("tiny")
+    wait_until(lambda: view.page.locator("#predictor").input_value() == "tiny")
+    wait_until(lambda: view.number("#steps p") >= 2)
+    view.page.locator("[data-do=games]").click()
+    wait_until(lambda: view.page.locator("#cards").is_visible())
+    assert view.complaints == []
+    view.context.close()
+
+
+def test_a_link_repeats_a_game_of_the_static_page(browser: Browser, address: str) -> None:
+    view = loaded(browser, address)
+    wait_until(lambda: view.number("#steps p") >= 1)
+    view.pause()
+    view.press("Enter")
+    for action, key in enumerate(("ArrowUp", "ArrowDown", "ArrowLeft")):
+        view.page.keyboard.down(key)
+        view.press("e", 2 + action)
+        view.page.keyboard.up(key)
+    wait_until(lambda: view.number("#steps p") == 9)
+    wanted = view.picture("dream")
+    view.press("l")
+    wait_until(lambda: "moves=" in view.page.url)
+    visitor = loaded(browser, view.page.url)
+    visitor.until("#toast", "your turn")
+    assert visitor.number("#steps p") == 9
+    assert np.array_equal(visitor.picture("dream"), wanted)
+    damaged = loaded(browser, view.page.url.split("&moves=")[0] + "&moves=99x3")
+    damaged.until("#toast", "This link is damaged")
+    for opened in (view, visitor, damaged):
+        assert opened.complaints == []
+        opened.context.close()
+
+
+def test_opened_as_a_file_the_page_says_what_to_do(browser: Browser, gallery: Path) -> None:
+    page = browser.new_page()
+    page.goto((gallery / "index.html").as_uri())
+    assert "python3 -m http.server" in page.locator("#filed").inner_text()
+    assert not page.locator("#worlds").is_visible()
+    page.close()
+
+
+def test_while_it_loads_a_bar_says_how_far(browser: Browser, address: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    seen: list[float] = []
+    page.expose_function("seen", lambda share: seen.append(share))
+    page.add_init_script(
+        """addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+          if (!document.querySelector("#loading").hidden) seen(document.querySelector("#loading progress").value);
+        }).observe(document.querySelector("#loading"), { attributes: true, subtree: true, childList: true }))"""
+    )
+    page.goto(address)
+    wait_until(lambda: page.locator("#steps p").inner_text() not in ("", "0"))
+    assert seen, "it was shown"
+    assert seen == sorted(seen)
+    assert seen[0] < 1
+    assert seen[-1] == 1
+    context.close()

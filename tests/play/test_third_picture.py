@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
 from tests.play.browsing import View, a_browser
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import atari_pool, make_session
+from tests.play.test_export import small
 
 
 @pytest.fixture(scope="module")
@@ -48,4 +50,32 @@ def test_the_temperature_slider_reaches_the_dream(browser: Browser) -> None:
         view.page.locator("#temperature").fill("1")
         wait_until(lambda: view.picture("dream").mean() < before / 2)
         assert view.text("#heat span") == "1.0"
+        view.context.close()
+
+
+def test_uncertainty_and_the_future_that_was_left(browser: Browser) -> None:
+    with serve(lambda: Session(ModelPool({"tiny": lambda: small("pixel")}))) as port:
+        view = View(browser, f"http://127.0.0.1:{port}/")
+        wait_until(lambda: view.number("#steps p") >= 20)
+        view.pause()
+        third = view.page.locator("#third")
+        third.select_option("uncertainty")
+        before = view.number("#history span")
+        view.press("e", 2)
+        view.until("#history span", f"step {before + 2}")
+        view.until("#difference span", "expects")
+        third.select_option("difference")
+        last = view.number("#history span") + 4
+        view.press("e", 4)
+        view.until("#history span", f"step {last}")
+        view.page.locator("#past").fill(str(last - 4))
+        view.until("#history span", f"step {last - 4} of {last}")
+        view.page.evaluate("document.activeElement.blur()")  # as a pointer does: the keys are the game's again
+        view.page.keyboard.down("ArrowUp")
+        view.press("e")
+        view.page.keyboard.up("ArrowUp")
+        view.until("#difference span", f"step {last - 3}")
+        assert third.input_value() == "left"
+        assert not np.array_equal(view.picture("difference"), view.picture("dream"))
+        assert view.complaints == []
         view.context.close()

@@ -251,6 +251,27 @@ def test_first_reward_without_one_counts_as_the_limit(tmp_path: Path) -> None:
     assert row(tmp_path, 21).conclusion == "refuted at this compute"
 
 
+def test_first_reward_stands_beside_a_constant_action_and_random_play_to_its_end(tmp_path: Path) -> None:
+    plain = explored([80, 90], [5])
+    constant = plain["sources"] | {"constant": {"first_reward": [43], "median": 43.0, "never": 0}}
+    constant["random"] = {"first_reward": [None, None], "median": 1000.0, "never": 2}
+    ended = {"random": {"first_reward": [7000], "median": 7000.0, "never": 0}}
+    write(tmp_path / "a", "explore.json", explored([500, 900], [5]) | {"sources": plain["sources"] | ended})
+    write(tmp_path / "b", "explore.json", plain | {"sources": constant})
+    text = row(tmp_path, 21).findings["freeway"].number
+    assert text.startswith("median agent steps: informed-model 1, random 1,000 (2 of 2 had none), constant 43")
+    assert text.endswith("; random to its end 7,000")
+
+
+def test_scores_of_agents_stand_beside_random_play_and_a_constant_action(tmp_path: Path) -> None:
+    about = {"agent": scored(30.0), "random": scored(1.0), "constant": {"action": "UP", **scored(20.0)}}
+    write(tmp_path, "agents.json", {"provenance": {"seed": 3}, "minutes": 45.0, "agents": {"freeway": about}})
+    assert row(tmp_path, 30).findings["freeway"].number.endswith("; random 1 ± 1, constant UP 20 ± 1")
+    (tmp_path / "agents.json").unlink()
+    write(tmp_path, "agent-evaluation.json", agent(30.0))
+    assert row(tmp_path, 30).findings["freeway"].number.endswith("; constant UP 20 ± 1")
+
+
 def measure(**models: tuple[float, float, float]) -> dict[str, Any]:
     """Return a measure of single claims in steps 1 to 10: mean, low and high by model."""
     parts = ("mean", "low", "high")
@@ -277,11 +298,16 @@ def flat(mean: float, steps: int = 500, spread: float = 0.01) -> dict[str, list[
     return {"mean": [mean] * steps, "low": [mean - spread] * steps, "high": [mean + spread] * steps}
 
 
-def kept(feedforward: float, recurrent: float) -> dict[str, Any]:
-    """Return an evaluation over 500 steps: share of windows that keep the object, and steps until it is lost."""
+def kept(feedforward: float, recurrent: float, wraps: float = 0.9) -> dict[str, Any]:
+    """Return an evaluation over 500 steps: share of windows that keep the object, and steps until it is lost.
+
+    The recurrent network predicts the last 8 of 9 wraps with probability ``wraps``.
+    """
     shares = {"feedforward": feedforward, "recurrent": recurrent}
+    wrapped = {"mean": [0.0, wraps], "low": [None] * 2, "high": [None] * 2, "count": [1, 8]}
     return {
         "game": GAMES[0],
+        "claims": {"wrap_kept": {"models": {"recurrent": wrapped}}},
         "horizon": 500,
         "curves": {name: {"error": flat(1.0), "object_kept": flat(share)} for name, share in shares.items()},
         "steps": {name: {"kept_steps": flat(500 * share, 1)} for name, share in shares.items()},
@@ -334,6 +360,12 @@ def measured(measure_name: str, game: str, **models: tuple[float, float, float])
     return evaluation(dict.fromkeys(NETS, 1.0), game, claims={measure_name: measure(**models)})
 
 
+def beside_copy(measure_name: str, game: str, copied: float) -> dict[str, Any]:
+    """Return a measure of the recurrent network, at least 0.6, and of copying the last frame."""
+    models = {"recurrent": (0.8, 0.6, 0.9), "copy-last-frame": (copied,) * 3}
+    return measured(measure_name, game, **models)
+
+
 def sizes(small: float, large: float) -> dict[str, Any]:
     found = {"small_found": measure(feedforward=(small,) * 3), "large_found": measure(feedforward=(large,) * 3)}
     return evaluation(dict.fromkeys(NETS, 1.0), GAMES[3], claims=found)
@@ -361,8 +393,10 @@ CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
     (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("agent:freeway, ε = 0.35")),
     (4, "evaluation", recorded("agent:freeway, ε = 0.3"), recorded("agent:freeway, ε = 0.1; held, ε = 0.3")),
     (6, "evaluation", kept(0.1, 0.6), kept(0.4, 0.4)),
+    (6, "evaluation", kept(0.1, 0.6, wraps=0.6), kept(0.1, 0.6, wraps=0.55)),
     (11, "evaluation", measured("collision_kept", GAMES[0], recurrent=(0.8, 0.6, 0.9)),
      measured("collision_kept", GAMES[0], recurrent=(0.8, 0.4, 0.9))),
+    (11, "evaluation", beside_copy("collision_kept", GAMES[0], 0.55), beside_copy("collision_kept", GAMES[0], 0.65)),
     (12, "evaluation", sizes(0.2, 0.6), sizes(0.6, 0.6)),
     (13, "evaluation", measured("large_found", GAMES[2], feedforward=(0.8, 0.6, 0.9)),
      measured("large_found", GAMES[2], feedforward=(0.8, 0.4, 0.9))),
@@ -497,6 +531,27 @@ def test_two_results_that_do_not_fit_together_are_both_named(tmp_path: Path) -> 
     assert found.conclusion == "not run"
     assert {file.name for file in found.left_out} == {"evaluation.json", "counterfactual.json"}
     assert "- left out: counterfactual.json: not as this version of acvp writes it (KeyError" in page([found], tmp_path)
+
+
+def test_names_and_texts_of_results_are_no_markup_in_the_page(tmp_path: Path) -> None:
+    bad, good = tmp_path / "a\x1b[31m<b>\n# A title" / "folder", tmp_path / "z) [x](y"
+    write(bad, "deconvolution.json", {"a": 1})
+    body = evaluation({"mlp": 1.0, "mean-frame": 8.0})
+    write(good, "evaluation.json", body | {"provenance": {"command": "acvp `evaluate`\n# Another\x1b[1m"}})
+    written = page(judge_claims(Evidence([tmp_path])), tmp_path)
+    assert [line for line in written.splitlines() if line.startswith("#")][1:] == [
+        f"### Claim {claim.number}" for claim in CLAIMS
+    ]
+    assert "\x1b" not in written
+    assert r"- left out: a\x1b[31m&lt;b> # A title/folder/deconvolution.json: not as this version" in written
+    assert r"`acvp 'evaluate'\n# Another\x1b[1m`, [result](z%29%20%5Bx%5D%28y/evaluation.json)" in written
+
+
+def test_wraps_that_were_not_seen_leave_figure_2_open(tmp_path: Path) -> None:
+    write(tmp_path, "evaluation.json", kept(0.6, 0.1))
+    found = row(tmp_path, 6)
+    assert found.conclusion == "incomplete"  # the feedforward network keeps the object, but no wrap was seen
+    assert "wraps predicted: recurrent 0.8 (of 9)" in found.findings["freeway"].number
 
 
 class Asked(Evidence):

@@ -37,6 +37,8 @@ if verb == "wait":
     (made / "waits").touch()
     while time.monotonic() < limit:
         time.sleep(0.01)
+while verb == "work" and time.process_time() < 0.6:
+    pass
 (made / "result").write_text(verb)
 """
 PROGRAM = (sys.executable, "-c", SCRIPT)
@@ -64,6 +66,13 @@ def test_a_failure_is_one_line_and_only_what_needs_it_is_not_run(tmp_path: Path)
     assert log.read_text().startswith("$ acvp fail a\n")
     ended = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
     assert [(line["step"], line["exit_code"]) for line in ended] == [("a", 2), ("c", 0), ("e", 0)]
+
+
+def test_core_seconds_are_those_of_the_step_alone(tmp_path: Path) -> None:
+    run(tmp_path, step("a", "work"), step("b", after=("a",)))
+    lines = map(json.loads, (tmp_path / "steps.jsonl").read_text().splitlines())
+    used = {line["step"]: line["core_seconds"] for line in lines}
+    assert used["a"] >= 0.6 > used["b"] > 0
 
 
 def test_a_step_without_its_result_has_failed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from acvp.data.priorities import step_priorities, window_priorities
+from acvp.data.statistics import step_priorities, window_priorities
 from acvp.data.store import EpisodeStore
 from acvp.training.data import TrainingData
 from tests.training.small import small_config

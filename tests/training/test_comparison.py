@@ -160,6 +160,8 @@ def test_the_share_of_the_cores(
     store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, seconds: float, line: str | None
 ) -> None:
     class OnCpu:
+        config = small_config()
+
         class fabric:
             device = torch.device("cpu")
 
@@ -167,6 +169,8 @@ def test_the_share_of_the_cores(
     found = session._share_of_cores(OnCpu, busy, seconds)  # type: ignore[arg-type]
     assert found is None if line is None else found is not None and line in found
     assert found is None or ("wall clock:" in found) == (busy < 8)
+    OnCpu.config = replace(OnCpu.config, clock="core")
+    assert "wall clock:" not in str(session._share_of_cores(OnCpu, busy, seconds))  # type: ignore[arg-type]
 
 
 SMOKE = ["train", "--preset", "smoke", "--model", "feedforward", "--device", "cpu", "--save-minutes", "99"]

@@ -140,6 +140,16 @@ def test_muon_steps_by_as_much_as_adamw() -> None:
     torch.testing.assert_close(network.head.weight, plain)
 
 
+def test_muon_without_a_gradient_only_shrinks_weights() -> None:
+    network = Inner()
+    optimizer = make_optimizer(OptimizerConfig(name="muon", weight_decay=0.5), network)
+    set_learning_rate(optimizer, 0.1)
+    before = network.wide.weight.detach().clone()
+    network.wide.weight.grad = torch.zeros_like(before)
+    optimizer.step()
+    torch.testing.assert_close(network.wide.weight.detach(), 0.95 * before)
+
+
 def test_muon_resumes_as_if_never_stopped() -> None:
     gradients = torch.randn(4, 32, 16, 3, 3, generator=torch.Generator().manual_seed(3))
     networks = [Inner(), Inner()]

@@ -68,6 +68,10 @@ def test_one_of_the_training_datasets_gives_its_held_out_episodes(folders: tuple
     other = toy_store(tmp_path / "c", frames=100, seed=3)
     mixed = held_out_part(join([folders[0], other.path]), [trained], None).store
     assert [e.content for e in mixed.entries] == [e.content for part in (parts[0], other) for e in part.entries]
+    assert main(["data", "merge", *map(str, folders), "--out", str(tmp_path / "merged")]) == 0  # has another digest
+    merged = held_out_part(EpisodeStore(tmp_path / "merged"), [trained], None)
+    assert [e.content for e in merged.store.entries] == [e.content for e in whole.entries]
+    assert merged.how.startswith(f"{len(whole)} of {len(both)} episodes, without those that begin like one")
 
 
 @pytest.mark.slow

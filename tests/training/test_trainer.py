@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import count
 from math import log
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 import safetensors.torch
@@ -42,6 +44,19 @@ def weights(folder: Path) -> dict[str, Tensor]:
 
 def metrics(folder: Path, kind: str) -> list[dict[str, object]]:
     return [line for line in RunFolder(folder).metrics() if line["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    ("clock", "took"), [("core", "5 updates in 0:00:05 of core time on "), ("wall", "2 updates in ")]
+)
+def test_minutes_count_processor_time_by_the_core_clock(
+    clock: Literal["wall", "core"], took: str, store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = {"process_time": count().__next__, "monotonic": count(step=3).__next__}  # an update takes 1 s and 3 s
+    monkeypatch.setattr("acvp.training.trainer.time", SimpleNamespace(**clocks))
+    phase = replace(small_config().phases[0], steps=None, minutes=5 / 60)
+    assert run(store, small_config(phases=(phase,), clock=clock), tmp_path, save_minutes=99).exit_code == 0
+    assert json.loads((tmp_path / "predictor" / "config.json").read_text())["about"]["compute"].startswith(took)
 
 
 LEARN = {"feedforward": (500, 32, 1), "recurrent": (420, 8, 10), "no-action": (350, 32, 1), "mlp": (800, 32, 1)}

@@ -11,6 +11,7 @@ Shapes: B batch of episodes, R some of them, T time, S (n) frames of a stack, A 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from acvp.artifacts import ArtifactError, Kind, from_files, make_card, read_folder, to_files, write_folder
+from acvp.checkpoint import to_bytes
 from acvp.data.frames import GRAY_84, PaletteEncoder, luminance, resize_area
-from acvp.data.policies import Player, Policy, load_policy
+from acvp.data.policies import Player, Policy, random_actions
 from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.loaded import view_of
@@ -279,6 +281,11 @@ class Agent:
         """Number of actions."""
         return self.network.actions
 
+    @property
+    def digest(self) -> str:
+        """Hash of its weights, by which results that are kept name it."""
+        return hashlib.sha256(to_bytes(self.network.state_dict())).hexdigest()
+
     @torch.inference_mode()
     def values(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the discounted rewards (B, A) expected of each action; frames (B, 4, 84, 84) gray, oldest first."""
@@ -299,7 +306,7 @@ class Agent:
         if rng is None:
             raise AgentError(f"epsilon {epsilon:g} needs a generator: give rng=np.random.default_rng(seed)")
         explores = rng.random(len(best)) < epsilon
-        return np.where(explores, rng.integers(self.actions, size=len(best)), best)
+        return np.where(explores, random_actions(rng, self.actions, len(best)), best)
 
     def check_actions(self, action_meanings: tuple[str, ...], game: str) -> None:
         """Refuse a game with other actions than the agent learned."""
@@ -337,17 +344,6 @@ def _folder(name_or_path: str | Path) -> tuple[Path, Path]:
         names = f"the package has {', '.join(known)}" if known else "the package has none"
         raise AgentError(f"unknown agent {str(name_or_path)!r}: {names}; or give the folder of an agent or of a run")
     return (path / OF_A_RUN if (path / OF_A_RUN).is_dir() else path), path
-
-
-PREFIX = "agent:"
-
-
-def load_any_policy(name: str) -> Policy:
-    """Return an agent's policy, or one that acvp.data knows."""
-    if not name.startswith(PREFIX):
-        return load_policy(name)
-    torch.set_num_threads(1)  # workers share the cores, and a store does not depend on how many there are
-    return agent_policy(load_agent(name.removeprefix(PREFIX)))
 
 
 def agent_policy(agent: Agent) -> Policy:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, Suppress
+from tyro.conf import FlagCreatePairsOff, Positional, Suppress, arg
 
 from acvp.console import Device, Module, optional
 from acvp.errors import (
@@ -67,7 +67,7 @@ class AgentTrainConfig:
     """Dataset with the frames that imagined episodes start from. Required with --imagined."""
     config: Annotated[Path | None, optional("FILE", "the preset")] = None
     """Run folder or its config.json: start from its config instead of the preset's. Other options override it."""
-    help_all: bool = False
+    help_all: Annotated[bool, FlagCreatePairsOff] = False
     """Print every field of the DQN config as an option, with its value, and exit.
     Such options change single fields: --lr 1e-4 or --network.hidden 512."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
@@ -90,10 +90,7 @@ class AgentTrainConfig:
     resume: Literal["auto", "never"] = "auto"
     """auto: continue from the latest checkpoint in --run, if any; never: fail if --run has already started."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require_above_zero(MAX_MINUTES, minutes=self.minutes)
@@ -121,12 +118,15 @@ class AgentTrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentEvaluateConfig:
-    """Evaluate an agent: play episodes and report its mean score."""
+    """Evaluate an agent or another policy: play episodes and report its mean score."""
 
-    agent: str
+    agent: Annotated[str | None, optional("AGENT", "none")] = None
     """Packaged agent (freeway), agent folder or run folder."""
+    policy: Annotated[str | None, optional("POLICY", "none")] = None
+    """Instead of --agent, a policy of acvp collect: plan:PREDICTOR takes the best of imagined futures.
+    Its options follow after commas: plan:freeway,horizon=48,samples=16,keep=8 (docs/imagination.md)."""
     env_id: Annotated[str | None, optional("ENV_ID", "the game it was trained on")] = None
-    """Gymnasium id of the game to play."""
+    """Gymnasium id of the game to play. Required with --policy."""
     episodes: int = 30
     """Number of episodes to average over."""
     epsilon: float = 0.05
@@ -145,7 +145,6 @@ class AgentEvaluateConfig:
     video: bool = False
     """Also write the episode with the median score as play.mp4 to --out."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require_probability(epsilon=self.epsilon)
@@ -153,6 +152,10 @@ class AgentEvaluateConfig:
         require(1, AT_ONCE, at_once=self.at_once)
         require(1, LONGEST, max_steps=self.max_steps)
         require_seed(self.seed)
+        if (self.agent is None) == (self.policy is None):
+            raise UserError("who is to play? give --agent NAME, or --policy such as plan:freeway with --env-id")
+        if self.policy is not None and self.env_id is None:
+            raise UserError(f"--policy {self.policy}: name the game to play with --env-id")
         if self.video and self.out is None:
             raise UserError("--video: say where to with --out")
 
@@ -170,14 +173,13 @@ class AgentImportConfig:
     trust_pickle: bool = False
     """Required: reading the zip file runs code stored in it. Use it only for files you trust."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentCompareConfig:
     """Plot the learning curves of several runs. Runs that differ only in their seed become one curve."""
 
-    runs: tuple[Path, ...]
+    runs: Annotated[tuple[Path, ...], arg(metavar="RUN …")]
     """Run folders of one game, trained with the same --steps; for example two strategies with five seeds each."""
     out: Path
     """Folder for learning.json and plots/."""

@@ -234,6 +234,14 @@ class AcvpDqn(DQN):
         if not isfinite(loss):
             raise DivergenceError(f"the loss is {loss} after {self._n_updates:,} updates")
 
+    def start_from(self, network: ValueNetwork) -> None:
+        """Take over the weights of a network of the same sizes."""
+        for mine in (self.q_net, self.q_net_target):
+            extractor = mine.features_extractor
+            assert isinstance(extractor, FeaturesExtractor)
+            extractor.layers.load_state_dict(network.features.state_dict())
+            mine.q_net[0].load_state_dict(network.head.state_dict())
+
     def network(self) -> ValueNetwork:
         """Return a copy of the value network that needs no Stable-Baselines3."""
         copy = ValueNetwork(self.settings.network, int(self.action_space.n))  # type: ignore[attr-defined]

@@ -7,7 +7,6 @@ chosen by the episodes it is reported for favors it, on purpose.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +14,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from acvp import __version__
-from acvp.agents.agent import Agent, load_agent
+from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentEvaluateConfig
+from acvp.agents.plan import load_planner
 from acvp.agents.play import (
     ConstantAction,
     NoObservations,
@@ -28,10 +28,12 @@ from acvp.agents.play import (
     format_mean,
     mean_and_error,
     play_episodes,
+    play_policy,
 )
-from acvp.checkpoint import to_bytes
+from acvp.agents.policies import load_any_policy
 from acvp.compat import current_fields
 from acvp.console import counted
+from acvp.data.policies import PLAN
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, make_game
 from acvp.figures import Picture, encode_mp4, require_encoder
@@ -162,21 +164,54 @@ def write_references(run: Path, settings: Mapping[str, Any], references: Referen
     write_atomic(run / REFERENCES_NAME, text.encode() + b"\n")
 
 
+class Evaluated(NamedTuple):
+    """Who is evaluated: an agent, or a policy of `acvp collect`."""
+
+    name: str
+    env_id: str
+    """The game that it was trained on."""
+    training: str
+    digest: str
+    """What decides its actions, for results that are kept."""
+    at_once: int
+    """Episodes played in parallel: a policy plays one after the other, and each is stored when it is finished."""
+    check: Callable[[Game], None]
+    """Refuses a game that it cannot play."""
+    play: Callable[..., Scores]
+    """Takes the options of `play_episodes`."""
+
+
+def _load(config: AgentEvaluateConfig) -> Evaluated:
+    """Return who is to be evaluated."""
+    if config.policy is None:
+        agent = load_agent(config.agent or "")
+        return Evaluated(
+            config.agent or "", agent.about.env_id, agent.about.training, agent.digest, config.at_once,
+            lambda game: agent.check_actions(game.action_meanings, game.env_id), partial(play_episodes, agent),
+        )  # fmt: skip
+    digest = load_planner(config.policy).identity if config.policy.startswith(PLAN) else config.policy
+    policy = load_any_policy(config.policy)
+    return Evaluated(
+        config.policy, config.env_id or "", f"policy {config.policy}", digest, 1, lambda game: None,
+        partial(play_policy, policy),
+    )  # fmt: skip
+
+
 def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str, Any]:
     """Let an agent play episodes, write the files asked for, and return what agent-evaluation.json holds."""
     if config.video:
         require_encoder()
-    agent, started = load_agent(config.agent), time.monotonic()
-    env_id = config.env_id or agent.about.env_id
+    who, started = _load(config), time.monotonic()
+    env_id = config.env_id or who.env_id
     game_options = {"max_steps": config.max_steps, "import_module": config.import_module}
     with ExitStack() as stack:
         games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
-        agent.check_actions(games[0].action_meanings, games[0].env_id)
-        for _ in range(min(config.episodes, config.at_once) - 1):
+        who.check(games[0])
+        for _ in range(min(config.episodes, who.at_once) - 1):
             games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]
         results = None if config.out is None else stack.enter_context(unfinished_results(config.out / PARTS_NAME))
-        scores = _play(config, agent, games, results, progress)
-        body = describe(config, agent, games[0], scores)
+        scores = _play(config, who, games, results, progress)
+        body = describe(config, who, games[0], scores)
         if config.references:
             body["references"] = _references(config, games, results, progress)
         if config.out is not None and results is not None:
@@ -188,19 +223,18 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
 
 
 def _play(
-    config: AgentEvaluateConfig, agent: Agent, games: Sequence[Game], results: ResultCache | None, progress: Progress
+    config: AgentEvaluateConfig, who: Evaluated, games: Sequence[Game], results: ResultCache | None, progress: Progress
 ) -> Scores:
     """Return the scores of all episodes: as many at once as there are games, each batch stored when it is finished."""
     options: dict[str, Any] = {"epsilon": config.epsilon, "seed": config.seed}
-    weights = hashlib.sha256(to_bytes(agent.network.state_dict())).hexdigest()
-    shared = {"version": __version__, "game": games[0].env_id, "settings": games[0].settings, "agent": weights}
+    shared = {"version": __version__, "game": games[0].env_id, "settings": games[0].settings, "agent": who.digest}
     episodes: list[PlayedEpisode] = []
     for first in range(0, config.episodes, len(games)):
         count = min(len(games), config.episodes - first)
 
         def measure(first: int = first, count: int = count) -> dict[str, Any]:
             show = partial(_show, progress, first, config.episodes)
-            scores = play_episodes(agent, games[:count], episodes=count, first=first, progress=show, **options)
+            scores = who.play(games[:count], episodes=count, first=first, progress=show, **options)
             return {"episodes": [[episode.seed, episode.score, episode.actions] for episode in scores.episodes]}
 
         which = {"first": first, "count": count, "max_steps": config.max_steps}
@@ -227,12 +261,12 @@ def _show(progress: Progress, before: int, episodes: int, finished: int, steps: 
     progress(before + finished, episodes)
 
 
-def describe(config: AgentEvaluateConfig, agent: Agent, game: Game, scores: Scores) -> dict[str, Any]:
+def describe(config: AgentEvaluateConfig, who: Evaluated, game: Game, scores: Scores) -> dict[str, Any]:
     """Return the result with everything needed to understand and repeat it."""
     return {
         "what": "score of an agent: mean over episodes, with the standard error of the mean",
-        "agent": config.agent,
-        "training": agent.about.training,
+        "agent": who.name,
+        "training": who.training,
         "env_id": game.env_id,
         "settings": game.settings,
         "epsilon": config.epsilon,

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from acvp.agents.agent import AGENT_SIZE, STACK, FrameStack, Pixels, Preprocessor, Rows
 from acvp.console import counted
-from acvp.data.policies import random_actions
+from acvp.data.policies import Player as PolicyPlayer
+from acvp.data.policies import Policy, random_actions, show
 from acvp.envs import Game, Step
 from acvp.seeding import derived_seed, generator
 
@@ -105,6 +106,19 @@ class NoObservations:
     def step(self, slots: Rows, games: Sequence[Game], actions: Actions, frames: Sequence[Pixels]) -> Pixels:
         """Return black frames."""
         return self.begin(slots, games, frames)
+
+
+class Screens(NoObservations):
+    """Keeps the newest frame (H, W, 3) of every game, for policies that look at it themselves."""
+
+    def __init__(self) -> None:
+        self.frames: dict[int, Pixels] = {}
+        """By slot."""
+
+    def begin(self, slots: Rows, games: Sequence[Game], frames: Sequence[Pixels]) -> Pixels:
+        """Keep the frames; return black ones."""
+        self.frames |= dict(zip(slots.tolist(), frames, strict=True))
+        return super().begin(slots, games, frames)
 
 
 @dataclass(frozen=True)
@@ -198,6 +212,44 @@ def play_episodes(
                 for slot, action in zip(loop.running, best, strict=True)
             ]
         )
+        progress(len(loop.finished), loop.steps)
+    return Scores(tuple(sorted(loop.finished, key=lambda episode: episode.number)))
+
+
+NO_ACTION = -1
+
+
+def play_policy(
+    policy: Policy,
+    games: Sequence[Game],
+    *,
+    episodes: int,
+    epsilon: float,
+    seed: int,
+    first: int = 0,
+    progress: Callable[[int, int], None] = lambda finished, steps: None,
+) -> Scores:
+    """Play some episodes of a policy of `acvp collect`, in the episodes that `play_episodes` gives an agent.
+
+    A player with a method `observe` is asked only where no random action is taken; others are asked at every step.
+    """
+    screens, meanings = Screens(), games[0].action_meanings
+    loop = _EnvLoop(games, screens, iter(range(first, first + episodes)), seed, AGENT_STREAMS)
+    players: dict[int, PolicyPlayer] = {}
+
+    def choose(slot: int, number: int) -> int:
+        if number not in players:
+            players[number] = policy(meanings, generator("policy's play", seed, number))
+        player, frame = players[number], screens.frames[slot]
+        drawn = loop.choose(slot, NO_ACTION, len(meanings), epsilon)
+        if drawn != NO_ACTION and hasattr(player, "observe"):
+            show(player, frame)
+            return drawn
+        best = player(frame)
+        return best if drawn == NO_ACTION else drawn
+
+    while loop.running:
+        loop.step([choose(slot, episode.number) for slot, episode in loop.running.items()])
         progress(len(loop.finished), loop.steps)
     return Scores(tuple(sorted(loop.finished, key=lambda episode: episode.number)))
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
-from acvp.agents.agent import OF_A_RUN, SIDE, AgentAbout, load_agent
+from acvp.agents.agent import OF_A_RUN, SIDE, Agent, AgentAbout, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn, Exploration, RandomExploration, StickyRandomExploration
 from acvp.agents.evaluate import (
@@ -31,7 +31,7 @@ from acvp.agents.trainer import AgentLog, AgentTrainer, TrainerState, kept_agent
 from acvp.agents.vec_env import AgentVecEnv, AleVecEnv, GameVecEnv
 from acvp.artifacts import write_folder
 from acvp.checkpoint import newest_good
-from acvp.console import err
+from acvp.console import counted, err
 from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
@@ -56,11 +56,15 @@ def train_agent(
     make_games: MakeGames | None = None,
     weights: str | None = None,
     dqn_config: DqnConfig | None = None,
+    *,
+    initial: Agent | None = None,
+    references: bool = True,
 ) -> Result:
     """Train until the budget is used up; stops by signal and by divergence come back as exit codes.
 
     `make_exploration` makes the strategies that are not made here: informed-model and informed-emulator; `make_games`
     makes imagined games to learn in. `weights` identify the predictor of either: a run resumes with the same ones only.
+    `initial` is the agent to start from; without `references`, no constant actions and no learning curve are made.
     """
     keep_freed_memory()
     if config.device != "auto":
@@ -73,6 +77,8 @@ def train_agent(
         with run.writing():
             _begin(config, run, settings, env, weights)
             dqn = AcvpDqn(settings, env, seed=config.seed, exploration=exploration, device=config.device)
+            if initial is not None:
+                dqn.start_from(initial.network)
             state = _restored(run, dqn, env, display)
             log = AgentLog(run, dqn.num_timesteps if state.evaluations else -1)
             dqn.set_logger(Logger(None, [log]))
@@ -80,17 +86,17 @@ def train_agent(
                 dqn, env, options=config, games=judges, run=run, display=display, log=log, stop=stop, state=state
             )
             try:
-                code = exit_code(lambda: _fit(trainer), display, lambda: f"agent step {trainer.steps:,}")
+                code = exit_code(lambda: _fit(trainer, references), display, lambda: f"agent step {trainer.steps:,}")
             finally:
                 log.close()
             return Result(code, run)
 
 
-def _fit(trainer: AgentTrainer) -> None:
+def _fit(trainer: AgentTrainer, references: bool) -> None:
     if trainer.progress < 1.0:
         _announce(trainer)
     trainer.fit()
-    _finish(trainer, _references(trainer))
+    _finish(trainer, _references(trainer) if references else None)
     trainer.display.print(f"finished at agent step {trainer.steps:,}: {trainer.run.path / OF_A_RUN}")
 
 
@@ -120,15 +126,16 @@ def _references(trainer: AgentTrainer) -> References:
     return references
 
 
-def _finish(trainer: AgentTrainer, references: References) -> None:
-    """Write the length of the whole run into the agent's card, and draw the learning curve."""
+def _finish(trainer: AgentTrainer, references: References | None) -> None:
+    """Write the length of the whole run into the agent's card, and draw the learning curve beside the references."""
     folder, settings = trainer.run.path / OF_A_RUN, trainer.settings
     agent = load_agent(folder)
     which = "the last" if trainer.options.imagined else "the best"
     training = f"{trainer.about().training}; {which} of {settings.evaluations + 1} points of the learning curve"
     agent.about = replace(agent.about, training=training)
     agent.save(folder)
-    write_curve(trainer.run, folder, agent.about, references)
+    if references is not None:
+        write_curve(trainer.run, folder, agent.about, references)
 
 
 def _announce(trainer: AgentTrainer) -> None:
@@ -140,8 +147,8 @@ def _announce(trainer: AgentTrainer) -> None:
     display.print(f"run: {trainer.run.path}")
     display.print(f"DQN of {trainer.env.env_id}, preset {settings.name}, {count:,} weights, on {dqn.device}")
     display.print(
-        f"{settings.games} games at once, an update every {settings.steps_per_update} agent steps, exploration "
-        f"{settings.exploration}, until {' or '.join(limits)}"
+        f"{counted(settings.games, 'game')} at once, {counted(settings.steps_per_update, 'agent step')} per update, "
+        f"exploration {settings.exploration}, until {' or '.join(limits)}"
     )
     display.print(f"memory: {settings.replay * SIDE**2 / 1e9:.2f} GB of replay once it is full, and about 1 GB besides")
 

@@ -77,7 +77,7 @@ class AgentVecEnv(VecEnv):
         """Make one agent step in every game; where an episode ends, the next begins at once."""
         results = self._advance(self._actions)
         infos = [self._record(game, result) for game, result in enumerate(results)]
-        rewards = np.sign([result.reward for result in results]).astype(np.float32)
+        rewards = self._clipped(np.array([result.reward for result in results])).astype(np.float32)
         dones = np.array([result.terminated or result.truncated for result in results])
         return self.stack.frames.copy(), rewards, dones, infos
 
@@ -88,6 +88,10 @@ class AgentVecEnv(VecEnv):
     @abstractmethod
     def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         """Take the actions (E,) for one agent step."""
+
+    def _clipped(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rewards (E,) as an agent learns from them: their signs."""
+        return np.sign(rewards)
 
     def _begin_episode(self, game: int, frame: Gray, lives: int) -> None:
         self.episodes[game] = EpisodeState(number=self.episodes[game].number + 1, lives=lives)

@@ -26,7 +26,7 @@ class At(NamedTuple):
 class AnalyzeConfig:
     """Show what a predictor has learned: which actions are similar, which objects they control, their futures."""
 
-    predictor: Annotated[Path, arg(metavar="PREDICTOR", aliases=("--run",))]
+    predictor: Annotated[Path, arg(metavar="PREDICTOR")]
     """Run folder or predictor folder."""
     data: Path
     """Dataset to analyze on. If it is the training dataset, only the held-out episodes are used."""
@@ -47,10 +47,7 @@ class AnalyzeConfig:
     seed: int = 0
     """Random seed of the states, the random factors and the permuted actions."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require(2, states=self.states)

@@ -121,8 +121,14 @@ def _explained(part: Mapping[str, Any]) -> TextTable | None:
     if "explained" not in part:
         return None
     rows = [(name, banded(curve, 0), banded(curve, 1)) for name, curve in part["explained"].items()]
-    title = f"Share of the true change explained, 95 % band; Action: {factor_share(part)}"
+    band = ", 95 % band" if _has_bands(part) else ", no 95 % band of a single episode"
+    title = f"Share of the true change explained{band}; Action: {factor_share(part)}"
     return TextTable(title, ("factors", "near the object", "elsewhere"), tuple(rows))
+
+
+def _has_bands(part: Mapping[str, Any]) -> bool:
+    """Return whether the shares have bands, which a single episode has not."""
+    return any(value is not None for curve in part["explained"].values() for value in curve["low"])
 
 
 def factor_share(part: Mapping[str, Any]) -> str:
@@ -209,8 +215,9 @@ def controlled_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -
     )
     if measured:
         _explained_bars(figure.add_subplot(1, 2, 2), split, colors)
+        bars = "bars: 95 %, bootstrap over episodes; " if _has_bands(split) else ""
         text += (
-            f" Right: {split['formula']}; bars: 95 %, bootstrap over episodes; dashed: the mean image. "
+            f" Right: {split['formula']}; {bars}dashed: the mean image. "
             f"{counted(split['states'], 'state')} of {body['game']}."
         )
     caption(figure, text, colors)

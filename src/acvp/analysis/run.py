@@ -16,8 +16,7 @@ from acvp.console import Progress, Stage
 from acvp.errors import UserError
 from acvp.evaluation.run import few_episodes, open_runs
 from acvp.figures import images, write_files
-from acvp.loaded import Load, check_alike, identity
-from acvp.loaded import load as load_predictor
+from acvp.loaded import check_alike, identity
 from acvp.runs import PLOTS_NAME, ResultCache, unfinished_results, write_results
 
 ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
@@ -35,10 +34,10 @@ FIGURES = {"similarity": similarity_figure, "controlled": controlled_figure}
 """Figures that are drawn from analysis.json."""
 
 
-def analyze_run(config: AnalyzeConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
+def analyze_run(config: AnalyzeConfig, stage: Stage) -> dict[str, Any]:
     """Analyze the run of a configuration, write all files, and return what analysis.json holds."""
     started = time.monotonic()
-    models, part = open_runs((config.predictor,), (config.data,), config.trained_on, config.device, load)
+    models, part = open_runs((config.predictor,), (config.data,), config.trained_on, config.device)
     check_alike(models, part.store)
     study = open_study(models[0], part.store, config, stage("replaying episodes"))
     info = part.store.info

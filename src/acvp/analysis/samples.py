@@ -20,12 +20,12 @@ from torch import Tensor
 from acvp.analysis.config import AnalyzeConfig, At
 from acvp.console import Progress
 from acvp.data.frames import View
-from acvp.data.objects import PATCH
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
+from acvp.models.pixels import PATCH
 
 BATCH = 16
 """Samples predicted at once."""

@@ -1,8 +1,7 @@
-"""`acvp agent`: trains, evaluates, compares and imports agents."""
+"""`acvp agent`: trains, evaluates, compares and imports agents, and learns in rounds."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from acvp.agents.config import (
@@ -14,6 +13,7 @@ from acvp.agents.config import (
 )
 from acvp.cli.main import Verb, describe_knobs, run_config, turn, value_of
 from acvp.console import counting, err, out, stages
+from acvp.control.config import LearnConfig
 from acvp.durable import new_folder
 from acvp.errors import UserError
 from acvp.exits import EXIT_OK
@@ -45,7 +45,8 @@ def run_train(config: AgentTrainConfig) -> int:
     import acvp
     from acvp.agents.presets import config_from_dict, make_dqn_config
     from acvp.agents.run import train_agent
-    from acvp.control.learning import imagined_games, informed_strategy, weights_asked
+    from acvp.control.learning import imagined_games, informed_strategy
+    from acvp.models import fingerprint
 
     base = None if config.config is None else config_from_dict(run_config(config.config).get("dqn", {}))
     dqn = turn(make_dqn_config(config, base), config.knobs, FIXED, VERBS["agent train"].known)
@@ -54,9 +55,19 @@ def run_train(config: AgentTrainConfig) -> int:
         for line in describe_knobs(dqn, tuple(FIXED)):
             out.print(line)
         return EXIT_OK
-    load = cache(acvp.load)
-    make_exploration, make_games = informed_strategy(config, load), imagined_games(config, load)
-    return train_agent(config, err, make_exploration, make_games, weights_asked(config, load), dqn).exit_code
+    asked = config.predictor or config.imagined
+    predictor = None if asked is None else acvp.load(asked)
+    weights = None if predictor is None else fingerprint(predictor)
+    make_exploration, make_games = informed_strategy(config, predictor), imagined_games(config, predictor)
+    return train_agent(config, err, make_exploration, make_games, weights, dqn).exit_code
+
+
+def run_learn(config: LearnConfig) -> int:
+    """Learn in rounds until the budget of real agent steps is used up."""
+    require_stable_baselines3()
+    from acvp.control.loop import learn
+
+    return learn(config, err)
 
 
 def run_evaluate(config: AgentEvaluateConfig) -> int:
@@ -101,6 +112,11 @@ VERBS = {
         run=run_train,
         example="acvp agent train --env-id freeway --lr 1e-4 --network.hidden 512 --run runs/agent",
         first=options_of_file,
+    ),
+    "agent learn": Verb(
+        options=LearnConfig,
+        run=run_learn,
+        example="acvp agent learn --env-id freeway --budget 100000 --run runs/learn-freeway",
     ),
     "agent evaluate": Verb(
         options=AgentEvaluateConfig, run=run_evaluate, example="acvp agent evaluate --agent freeway"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from acvp.cli.main import Verb
 from acvp.console import out, progress_bar, progress_reporter
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.policies import load_policy
+from acvp.data.policies import AGENT, PLAN, load_policy
 from acvp.exits import EXIT_OK
 
 
 def run(config: CollectConfig) -> int:
     """Record until the dataset has as many frames as asked for."""
     load = load_policy
-    if any(policy.startswith("agent:") for policy in config.policy):
-        from acvp.agents.agent import load_any_policy as load
+    if any(policy.startswith((AGENT, PLAN)) for policy in config.policy):
+        from acvp.agents.policies import load_any_policy as load
     with progress_bar("{task.fields[rate]:>7,.0f} frames/s  {task.fields[size]:.1f} MB") as bar:
         task = bar.add_task("recording", total=None if config.episodes else config.frames, rate=0.0, size=0.0)
 

@@ -1,4 +1,4 @@
-"""`acvp data`: shows, checks, imports, exports, merges, splits and filters datasets."""
+"""`acvp data`: shows, checks, imports, exports, merges, splits, filters and shares datasets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from rich.table import Column, Table
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from acvp.cli.main import Verb
 from acvp.console import Module, counted, counting, err, optional, out
@@ -15,7 +15,7 @@ from acvp.data.episode import MAX_ACTIONS
 from acvp.data.merge import Criteria, copy_filtered, copy_split, merge, parse_range
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
-from acvp.errors import UserError, require, require_seed, require_share
+from acvp.errors import UserError, require, require_repository, require_seed, require_share
 from acvp.exits import EXIT_OK, EXIT_PROBLEMS
 
 
@@ -38,7 +38,6 @@ class VerifyConfig:
     replay: bool = False
     """Also replay all episodes in the game and compare every frame. Takes about as long as recording."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
 
 FormatName = Literal["authors", "minari", "npz", "video"]
@@ -91,7 +90,7 @@ class MergeConfig:
     Frame sizes and actions must agree. Shards of a collection become the dataset that one collection would have made.
     """
 
-    data: Positional[tuple[Path, ...]]
+    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH …", help_behavior_hint="(required)")]
     """Dataset folders, at least two."""
     out: Path
     """New dataset folder."""
@@ -142,6 +141,34 @@ class FilterConfig:
         given = {"returns": self.returns, "length": self.length, "episodes": self.episodes}
         ranges = {name: parse_range(name, text) for name, text in given.items() if text is not None}
         return Criteria(policies=self.policy, **ranges)
+
+
+@dataclass(frozen=True)
+class PushConfig:
+    """Upload a dataset and its card to the Hugging Face hub. Log in first: hf auth login."""
+
+    data: Positional[Path]
+    """Dataset folder."""
+    to: str
+    """Repository, owner/name. It is made if it is missing."""
+    private: bool = False
+    """Make a new repository that only you can see."""
+
+    def __post_init__(self) -> None:
+        require_repository(to=self.to)
+
+
+@dataclass(frozen=True)
+class PullConfig:
+    """Download a dataset from the Hugging Face hub and check every byte. If interrupted, run it again to resume."""
+
+    source: Positional[str]
+    """Repository, owner/name, that acvp data push has written."""
+    out: Path
+    """New dataset folder."""
+
+    def __post_init__(self) -> None:
+        require_repository(source=self.source)
 
 
 def run_info(config: InfoConfig) -> int:
@@ -224,7 +251,7 @@ def run_import(config: ImportConfig) -> int:
 def run_export(config: ExportConfig) -> int:
     """Export a dataset to another format."""
     from acvp.data.formats import FORMATS, export_store
-    from acvp.data.split import split_positions
+    from acvp.data.merge import split_positions
 
     store = EpisodeStore(config.data)
     train = test = None
@@ -265,6 +292,25 @@ def run_filter(config: FilterConfig) -> int:
     return EXIT_OK
 
 
+def run_push(config: PushConfig) -> int:
+    """Upload a dataset."""
+    from acvp.hub import push_dataset
+
+    store = EpisodeStore(config.data)
+    out.print(f"uploaded to {push_dataset(config.to, store, private=config.private)}")
+    return EXIT_OK
+
+
+def run_pull(config: PullConfig) -> int:
+    """Download a dataset."""
+    from acvp.hub import pull_dataset
+
+    with counting("checking") as show:
+        store = pull_dataset(config.source, config.out, show)
+    out.print(repr(store))
+    return EXIT_OK
+
+
 VERBS = {
     "data info": Verb(options=InfoConfig, run=run_info, example="acvp data info data/freeway"),
     "data verify": Verb(options=VerifyConfig, run=run_verify, example="acvp data verify data/freeway --replay"),
@@ -284,5 +330,9 @@ VERBS = {
         options=FilterConfig,
         run=run_filter,
         example="acvp data filter data/freeway --returns 10: --out data/freeway-good",
+    ),
+    "data push": Verb(options=PushConfig, run=run_push, example="acvp data push data/freeway --to me/freeway-episodes"),
+    "data pull": Verb(
+        options=PullConfig, run=run_pull, example="acvp data pull me/freeway-episodes --out data/freeway"
     ),
 }

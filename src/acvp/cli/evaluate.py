@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from acvp.cli.main import Verb, predictor_stages
-from acvp.console import optional, out, print_results, print_skipped
+from acvp.console import optional, out, print_results, print_shard, print_skipped
 from acvp.errors import UserError, require, require_probability
 from acvp.evaluation.config import EvaluateConfig
 from acvp.exits import EXIT_OK
@@ -55,6 +55,8 @@ def run(options: EvaluateOptions) -> int:
     config = EvaluateConfig(**given | {"data": data})
     with predictor_stages() as stage:
         body = evaluate_runs(config, stage)
+    if print_shard(body):
+        return EXIT_OK
     print_skipped(body)
     print_results(horizon_tables(body), body, results)
     return EXIT_OK

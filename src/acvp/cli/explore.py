@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acvp.cli.main import Verb, predictor_stages
-from acvp.console import print_results
+from acvp.console import print_results, print_shard
 from acvp.control.config import ExploreConfig
 from acvp.exits import EXIT_OK
 
@@ -14,6 +14,8 @@ def run(config: ExploreConfig) -> int:
 
     with predictor_stages() as stage:
         body = explore_game(config, stage)
+    if print_shard(body):
+        return EXIT_OK
     print_results([explore_table(body)], body, config.out)
     return EXIT_OK
 

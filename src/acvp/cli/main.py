@@ -6,14 +6,18 @@ field of a verb's config tree is a knob, an option too: `--phases.0.lr 3e-4`, `-
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import getdoc
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,7 +25,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import tyro
 
 from acvp import __version__, exits
+from acvp.compat import OPTIONS
 from acvp.console import out, stages
+from acvp.data.policies import AGENT, PLAN
 from acvp.envs import load_module
 from acvp.errors import UserError
 from acvp.exits import EXIT_CODES, EXIT_OK, EXIT_USER_ERROR
@@ -36,11 +42,14 @@ SUMMARIES = {
     "data merge": "copy several datasets into one",
     "data split": "copy a dataset into a train and a test dataset",
     "data filter": "copy some episodes of a dataset",
+    "data push": "upload a dataset to the Hugging Face hub",
+    "data pull": "download a dataset from the Hugging Face hub",
     "train": "train a predictor on a dataset",
     "evaluate": "compare predictions with recorded frames, step by step",
     "counterfactual": "compare the predicted and the true future of every action",
     "analyze": "show what a predictor has learned about actions",
     "agent train": "train a DQN agent",
+    "agent learn": "learn from few real steps: record, train a predictor, train an agent in it, in rounds",
     "agent evaluate": "let an agent play and report its score",
     "agent compare": "draw the learning curves of several agents",
     "agent import": "convert a DQN saved by Stable-Baselines3",
@@ -48,6 +57,7 @@ SUMMARIES = {
     "explore": "compare random and informed exploration",
     "play": "play a predictor in the browser",
     "export": "export a predictor to ONNX or to a web page",
+    "push": "upload a predictor to the Hugging Face hub",
     "report": "write an HTML report of runs",
     "reproduce": "run the paper's experiments and judge each claim",
     "claims": "judge the paper's claims by results",
@@ -125,17 +135,25 @@ class Verb:
 
         Of a verb with a config tree, unknown options are fields of the tree and become the option `knobs`.
         """
+        arguments = [_current(word, OPTIONS.get(name, {})) for word in arguments]
         knobs: dict[str, tuple[str, ...]] = {}
         if self.first is not None:
             arguments, knobs = split_knobs([*self.first(list(arguments)), *arguments], self.known)
-        options, unknown = tyro.cli(
-            self.options,
-            prog=f"acvp {name}",
-            description=f"{self.options.__doc__}\n\nExample: {self.example}",
-            args=arguments,
-            return_unknown_args=True,
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+        complaint = io.StringIO()
+        try:
+            with redirect_stderr(complaint):
+                options, unknown = tyro.cli(
+                    self.options,
+                    prog=f"acvp {name}",
+                    description=f"{getdoc(self.options)}\n\nExample: {self.example}",
+                    args=arguments,
+                    return_unknown_args=True,
+                    config=(tyro.conf.OmitArgPrefixes,),
+                )
+        except SystemExit as end:
+            if end.code:
+                raise UserError(complaint_line(complaint.getvalue(), name, arguments)) from None
+            raise
         if unknown:
             raise UserError(self._unknown(name, unknown[0]))
         return replace(options, knobs=knobs) if knobs else options
@@ -151,6 +169,12 @@ class Verb:
             return f"{word}: acvp {name} does not expect this argument; see acvp {name} --help"
         known = [option_name(field) for field in self.options.__dataclass_fields__]
         return f"{word}: no such option of acvp {name}{nearest(word, known)}; see acvp {name} --help"
+
+
+def _current(word: str, renamed: Mapping[str, str]) -> str:
+    """Return an argument with the present name of its option, which 0.1.0 may have called otherwise."""
+    option, equals, value = word.partition("=")
+    return f"{renamed.get(option, option)}{equals}{value}"
 
 
 def split_knobs(arguments: Sequence[str], known: set[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
@@ -178,10 +202,25 @@ def option_name(field: str) -> str:
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:
     """Return the value of an option on a command line; None where it is not given."""
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, after in pairwise([*arguments, ""]):
         if word == option or word.startswith(f"{option}="):
             return word.partition("=")[2] or after
     return None
+
+
+def complaint_line(box: str, name: str, arguments: Sequence[str]) -> str:
+    """Return what tyro complains about in a box, in one line: the option, its value and what it takes."""
+    lines = [line.strip("│╭╮╰╯─|+ ") for line in box.splitlines()]
+    text, see = " ".join(lines), f"see acvp {name} --help"
+    if "Missing from acvp" in text:
+        return f"missing: {', '.join(line for line in lines if re.match('--[a-z]', line))}; {see}"
+    if choice := re.search(r"invalid choice '(.*?)' for argument '(--[\w-]+)'. Expected one of \((.*?),?\)", text):
+        return f"{choice[2]} {choice[1]}: choose one of {choice[3].replace(chr(39), '')}"
+    if wrong := re.search(r"Error parsing (--[\w-]+): .*Argument helptext: +--[\w-]+ (\S+(?: …)?)", text):
+        return f"{wrong[1]} {value_of(wrong[1], arguments)}: expected {wrong[2]}; {see}"
+    if without := re.search(r"Missing value for argument '([\w-]+)'", text):
+        return f"{without[1]}: its value is missing; {see}"
+    return text.partition(" For full helptext")[0].strip()
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -195,9 +234,9 @@ def import_modules(options: Any) -> None:
     prefix = (getattr(options, "env_id", None) or "").rpartition(":")[0]
     if getattr(options, "actions", None) is not None:
         prefix = ""  # data import with --actions: the game need not be installed
-    modules, policy = [getattr(options, "import_module", None), prefix], getattr(options, "policy", ())
+    modules, policy = [getattr(options, "import_module", None), prefix], getattr(options, "policy", None) or ()
     policies = [*([policy] if isinstance(policy, str) else policy), getattr(options, "driver", None) or ""]
-    if any(modules) or any(":" in name and not name.startswith("agent:") for name in policies):
+    if any(modules) or any(":" in name and not name.startswith((AGENT, PLAN)) for name in policies):
         sys.path.append(str(Path.cwd()))
     for module in filter(None, modules):
         load_module(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acvp.cli.main import Verb
-from acvp.console import err, out, print_table
+from acvp.console import counted, err, out, print_table
 from acvp.exits import EXIT_OK, EXIT_PROBLEMS
 from acvp.reproduce.config import ReproduceConfig
 
@@ -24,7 +24,7 @@ def run(config: ReproduceConfig) -> int:
     with opened(plan, config.out):
         refuse_stale(plan, config.out)
         counts = summary(Runner(plan, config.out, config.jobs, err.print).run())
-    out.print(f"{', '.join(f'{count} steps {state}' for state, count in counts.items() if count)}")
+    out.print(", ".join(f"{counted(count, 'step')} {state}" for state, count in counts.items() if count))
     out.print(f"written to {config.out}: claims.md has the conclusion of every claim")
     return EXIT_PROBLEMS if counts["failed"] else EXIT_OK
 

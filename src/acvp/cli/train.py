@@ -15,11 +15,13 @@ from acvp.exits import EXIT_OK
 from acvp.training.config import TrainConfig, TrainingConfig, within_minutes
 
 FROM_DATASET = (
-    "actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized", "moves", "moving_colors"
+    "actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized", "moves", "moving_colors",
+    "controlled_colors",
 )  # fmt: skip
 """Fields of a predictor's config that are found in the dataset."""
 FROM_OPTIONS = {
-    "name": "--preset", "view": "--view", "seed": "--seed", "test_fraction": "--test-fraction", "shares": "--shares"
+    "name": "--preset", "view": "--view", "seed": "--seed", "test_fraction": "--test-fraction", "shares": "--shares",
+    "init": "--init",
 }  # fmt: skip
 FIXED = {
     **{f"predictor.{name}": "the dataset" for name in FROM_DATASET},
@@ -66,14 +68,23 @@ def training_of(path: Path) -> dict[str, Any]:
 
 
 def options_of_file(arguments: list[str]) -> list[str]:
-    """Return the options of the run that --config names."""
-    path = value_of("--config", arguments)
+    """Return the options of the run that --config names, or of the predictor that --init names."""
+    path, initial = value_of("--config", arguments), value_of("--init", arguments)
     if path is None:
-        return []
+        return [] if initial is None else options_of_predictor(initial)
     training = training_of(Path(path))
     values = {"--model": training.get("predictor", {}).get("kind"), "--preset": training.get("name")}
     values |= {f"--{name.replace('_', '-')}": training.get(name) for name in ("view", "seed", "test_fraction")}
     return [word for option, value in values.items() if value is not None for word in (option, str(value))]
+
+
+def options_of_predictor(name: str) -> list[str]:
+    """Return the kind and the view of a predictor as options."""
+    from acvp.loaded import load, view_of
+    from acvp.models import kind_of
+
+    predictor = load(name)
+    return ["--model", kind_of(predictor.config), "--view", view_of(predictor, name).name]
 
 
 VERBS = {

@@ -1,4 +1,4 @@
-"""What `acvp control` and `acvp explore` are asked for; imports no torch, for a quick command line."""
+"""What `acvp control`, `acvp explore` and `acvp agent learn` are asked for; imports no torch, for a quick start."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
-from acvp.console import Device, Module, optional
+from acvp.agents.config import AgentPreset
+from acvp.console import Device, Module, ShardText, optional
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import (
     AT_ONCE,
     LONGEST,
+    MAX_MINUTES,
     MOST,
     UserError,
     require,
@@ -20,8 +22,10 @@ from acvp.errors import (
     require_device,
     require_probability,
     require_seed,
+    require_shard,
 )
 from acvp.evaluation.config import require_predictors
+from acvp.training.config import PresetName
 
 SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
 ALL_SOURCES = "all; informed-model only with --predictor"
@@ -31,13 +35,13 @@ ALL_SOURCES = "all; informed-model only with --predictor"
 class ControlConfig:
     """Let an agent act on predicted frames only, and plot its score against the prediction horizon (figure 5)."""
 
-    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …")]
     """Run folders or predictor folders of the agent's game, in any view."""
     agent: str
     """Packaged agent (freeway), agent folder or run folder."""
     out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
     """Folder for control.json and plots/."""
-    horizons: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 30, 50, 100)
+    horizons: Annotated[tuple[int, ...], arg(metavar="INT …")] = (1, 2, 3, 5, 10, 20, 30, 50, 100)
     """Agent steps between resyncs with real frames. Each horizon is one point of the curve."""
     episodes: int = 30
     """Episodes per horizon, played in parallel."""
@@ -47,11 +51,11 @@ class ControlConfig:
     """Agent steps after which an episode is truncated."""
     seed: int = 0
     """Random seed of the games and the random actions."""
+    shard: ShardText = None
+    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
+    it takes over what all parts have measured."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)
@@ -59,6 +63,7 @@ class ControlConfig:
         require(1, LONGEST, max_steps=self.max_steps)
         require_probability(epsilon=self.epsilon)
         require_seed(self.seed)
+        require_shard(self.shard)
         require_device(self.device)
         for horizon in self.horizons:
             require(1, horizons=horizon)
@@ -77,7 +82,7 @@ class ExploreConfig:
     sources: Annotated[tuple[SourceName, ...] | None, optional("STRATEGY …", ALL_SOURCES)] = None
     """Strategies to compare: random, constant, informed-emulator, informed-model.
     constant repeats the one action that gets the first reward soonest."""
-    predictor: Annotated[Path | None, optional("PREDICTOR", "none", aliases=("--run",))] = None
+    predictor: Annotated[Path | None, optional("PREDICTOR", "none")] = None
     """Run folder or predictor folder for the strategy informed-model."""
     seeds: int = 20
     """Exploration runs per strategy, each until its first reward."""
@@ -101,11 +106,11 @@ class ExploreConfig:
     """Maximum number of no-op steps at the start: each seed draws a number from 0 to this."""
     seed: int = 0
     """First random seed; the exploration runs use consecutive seeds."""
+    shard: ShardText = None
+    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
+    it takes over what all parts have measured."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require(1, seeds=self.seeds, look_ahead=self.look_ahead, cell=self.cell, memory=self.memory)
@@ -114,6 +119,7 @@ class ExploreConfig:
         require(0, map_seeds=self.map_seeds, noops=self.noops, delta=self.delta)
         require_above_zero(MOST, sigma=self.sigma)
         require_seed(self.seed)
+        require_shard(self.shard)
         require_device(self.device)
         if not self.chosen_sources or len(set(self.chosen_sources)) < len(self.chosen_sources):
             raise UserError(f"--sources {' '.join(self.chosen_sources)}: name at least one, and each once")
@@ -136,3 +142,73 @@ class ExploreConfig:
             delta=paper.delta if self.delta is None else self.delta,
             sigma=paper.sigma if self.sigma is None else self.sigma,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnConfig:
+    """Learn to play from few real agent steps: rounds of recording, training a predictor, and training an agent in it.
+
+    If interrupted, run the same command again to resume.
+    """
+
+    env_id: str
+    """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
+    run: Path
+    """Run folder: data, predictors and agents of all rounds, metrics.jsonl, and the last agent."""
+    budget: int = 100_000
+    """Agent steps in the real game that are recorded, at most. Evaluation comes on top, and nothing learns from it."""
+    rounds: int = 10
+    """Rounds; each records an equal part of the budget."""
+    policy: tuple[str, ...] = ("held", "sticky-random")
+    """Policies of the first round, as in acvp collect."""
+    explore_rounds: int = 3
+    """First rounds in which informed exploration by the last predictor plays every other episode (§4.2)."""
+    epsilon: float = 0.1
+    """Probability of a random action at each recorded agent step."""
+    model: Annotated[str, arg(metavar="NAME")] = "pixel"
+    """Predictor to train, as in acvp train; it gets reward and termination heads."""
+    preset: PresetName = "cpu"
+    """Preset of the predictor's training."""
+    minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = 15.0
+    """Wall-clock minutes of the predictor's training in each round."""
+    init: Annotated[Path | None, optional("PREDICTOR", "random weights")] = None
+    """Predictor to start from. The real frames that it was trained on do not count toward --budget."""
+    agent_preset: AgentPreset = "cpu"
+    """Preset of the DQN."""
+    agent_steps: int = 50_000
+    """Imagined agent steps of the DQN in each round."""
+    horizon: int = 15
+    """Agent steps of an imagined episode."""
+    rewards: Literal["expected", "sample", "sign"] = "expected"
+    """Imagined rewards, by calibrated probabilities: their expectation, a sample of them, or the most likely sign."""
+    recent: float = 0.5
+    """Share of the imagined episodes that start in the last fifth of the data."""
+    temperature: float = 0.0
+    """Sampling temperature of imagined frames, for games of chance: 0 = argmax, 1 = sample."""
+    max_entropy: Annotated[float | None, optional("FLOAT", "none")] = None
+    """Nats of uncertainty of rewards and terminations after which an imagined episode is truncated."""
+    evaluate_episodes: int = 3
+    """Real episodes that score the agent before and after its training in each round; not part of --budget."""
+    references: bool = True
+    """At the end, also score the best constant action and random play in the episodes of the last score."""
+    max_steps: Annotated[int | None, optional("INT", "the game's limit, at most a quarter of a round")] = None
+    """Agent steps after which a recorded episode is truncated."""
+    seed: int = 1
+    """Random seed of everything."""
+    device: Device = "auto"
+    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
+    auto: the fastest one available."""
+    import_module: Module = None
+    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
+
+    def __post_init__(self) -> None:
+        require(1, LONGEST, budget=self.budget, agent_steps=self.agent_steps, max_steps=self.max_steps)
+        require(1, rounds=self.rounds, horizon=self.horizon, evaluate_episodes=self.evaluate_episodes)
+        require(0, explore_rounds=self.explore_rounds, temperature=self.temperature)
+        require_above_zero(MAX_MINUTES, minutes=self.minutes)
+        require_above_zero(MOST, max_entropy=self.max_entropy)
+        require_probability(epsilon=self.epsilon, recent=self.recent)
+        require_seed(self.seed)
+        require_device(self.device)
+        if not self.policy:
+            raise UserError("--policy is empty: name at least one policy of the first round")

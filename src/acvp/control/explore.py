@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -25,14 +25,12 @@ from acvp.control.informed import InformedExploration
 from acvp.control.kernel import covered, default_cell, visits
 from acvp.data.frames import luminance
 from acvp.data.policies import random_actions
-from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, Step, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
-from acvp.loaded import Load, as_model, require_fit
-from acvp.loaded import load as load_predictor
+from acvp.loaded import as_model, load, require_fit
 from acvp.models import Predictor, fingerprint
-from acvp.runs import PLOTS_NAME, ResultCache, write_results
+from acvp.runs import PLOTS_NAME, OtherShardError, ResultCache, locked_results, write_results
 from acvp.seeding import derived_seed, generator
 
 ONLY = np.zeros(1, np.int64)
@@ -159,7 +157,7 @@ QUICK_SHARE = 100
 """Constant actions first get 1/100 of the steps, and all of them only if no action has a reward by then."""
 
 
-def explore_game(config: ExploreConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
+def explore_game(config: ExploreConfig, stage: Stage) -> dict[str, Any]:
     """Explore a game with every strategy asked for, write all files, and return what explore.json holds."""
     started = time.monotonic()
     predictor = (
@@ -173,10 +171,11 @@ def explore_game(config: ExploreConfig, stage: Stage, load: Load = load_predicto
             require_fit(str(config.predictor), predictor, game)
         for source in config.chosen_sources:
             make_strategy(source, game, predictor, config)  # refuse early
-        make_folder(config.out)
-        stack.enter_context(exclusive_writer(config.out))
-        cache = ResultCache(config.out / PARTS_NAME)
+        cache = stack.enter_context(locked_results(config.out / PARTS_NAME, config.shard))
         experiment = Experiment(config, game, predictor, cache, stage)
+        if config.shard is not None:
+            experiment.measure_shard()
+            return cache.shard_body()
         runs = {source: experiment.runs(source) for source in config.chosen_sources}
         body = _body(config, game, runs)
         if experiment.constant:
@@ -224,15 +223,42 @@ class Experiment:
     def runs(self, source: SourceName) -> list[dict[str, Any]]:
         """Return all exploration runs of a strategy."""
         action = self._best_action() if source == "constant" else None
+        return [self._run(source, number, limits, action) for number, limits in enumerate(self._limits_of_runs())]
+
+    def measure_shard(self) -> None:
+        """Measure the exploration runs of a shard; what follows from the best constant action is left to the join."""
+        runs: list[tuple[SourceName, int, Limits, int | None]] = [
+            (source, number, limits, None)
+            for source in self.config.chosen_sources
+            if source != "constant"
+            for number, limits in enumerate(self._limits_of_runs())
+        ]
+        quick = self._limits_of_tries()[0]
+        runs += [
+            ("constant", number, quick, action)
+            for action in range(len(self.game.action_meanings))
+            for number in range(self.config.seeds)
+            if "constant" in self.config.chosen_sources
+        ]
+        for run in runs:
+            with suppress(OtherShardError):
+                self._run(*run)
+
+    def _limits_of_runs(self) -> list[Limits]:
+        """Return the limits of each run of a strategy: the first ones record maps."""
         short = replace(self._limits, map_steps=0)
-        limits = [self._limits if n < self.config.map_seeds else short for n in range(self.config.seeds)]
-        return [self._run(source, number, limit, action) for number, limit in enumerate(limits)]
+        return [self._limits if n < self.config.map_seeds else short for n in range(self.config.seeds)]
+
+    def _limits_of_tries(self) -> list[Limits]:
+        """Return the limits that constant actions are tried with, until one gets a reward."""
+        most = self._limits.max_steps
+        return [replace(self._limits, max_steps=limit, map_steps=0) for limit in (max(1, most // QUICK_SHARE), most)]
 
     def _best_action(self) -> int:
         """Return the constant action with the earliest first reward (median), and record the results of all."""
-        most, seeds, meanings = self._limits.max_steps, self.config.seeds, self.game.action_meanings
-        for limit in (max(1, most // QUICK_SHARE), most):
-            limits = replace(self._limits, max_steps=limit, map_steps=0)
+        seeds, meanings = self.config.seeds, self.game.action_meanings
+        for limits in self._limits_of_tries():
+            limit = limits.max_steps
             tried = [
                 first_rewards([self._run("constant", n, limits, action) for n in range(seeds)], limit)
                 for action in range(len(meanings))

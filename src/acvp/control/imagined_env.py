@@ -10,8 +10,9 @@ Shapes: B envs, R some of them, T given frames, H height, W width, C channels.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
@@ -27,8 +28,10 @@ from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel, as_model, check_alike, load, view_of
-from acvp.models import Predictor, State, pick_device
+from acvp.models import Outcome, Predictor, State, pick_device
+from acvp.models.layers import Calibration
 from acvp.models.rollout import join_rows, select_rows
+from acvp.seeding import generator
 
 
 class ImaginedStep(NamedTuple):
@@ -37,9 +40,43 @@ class ImaginedStep(NamedTuple):
     frames: Pixels
     """(B, H, W, C)"""
     rewards: NDArray[np.float64]
-    """(B,): −1, 0 or 1, the most likely sign of the reward."""
+    """(B,): as ImaginationConfig.rewards says."""
     terminations: NDArray[np.bool_]
     """(B,): whether termination is more likely than not."""
+    unsure: NDArray[np.bool_]
+    """(B,): whether the predictor has been unsure for longer than the limit."""
+
+
+Rewards = Literal["sign", "expected", "sample"]
+RECENT_PART = 0.2
+"""Part of a dataset, its end, that counts as recent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImaginationConfig:
+    """How rewards, terminations and starts of imagined episodes are made."""
+
+    rewards: Rewards = "sign"
+    """sign: the most likely of −1, 0 and 1; expected: P(positive) − P(negative); sample: drawn by these
+    probabilities."""
+    calibration: Calibration = field(default_factory=Calibration)
+    """Correction of the predicted probabilities, found on held-out data."""
+    recent: float = 0.0
+    """Share of the starts taken from the last fifth of the dataset; the others are spread over all of it."""
+    temperature: float = 0.0
+    """Sampling temperature of the frames, for games of chance: 0 = argmax, 1 = sample."""
+    max_entropy: float | None = None
+    """Nats of uncertainty of rewards and terminations, summed over an episode, after which it is truncated."""
+
+    def __post_init__(self) -> None:
+        if self.rewards not in get_args(Rewards):
+            raise UserError(f"rewards is {self.rewards!r}: choose {', '.join(get_args(Rewards))}")
+        if not 0 <= self.recent <= 1:
+            raise UserError(f"recent is {self.recent:g}: a share lies between 0 and 1")
+        if self.temperature < 0:
+            raise UserError(f"temperature is {self.temperature:g}: 0 or more")
+        if self.max_entropy is not None and not self.max_entropy > 0:
+            raise UserError(f"max_entropy is {self.max_entropy:g}: above 0, or None")
 
 
 class Start(NamedTuple):
@@ -56,9 +93,17 @@ class Start(NamedTuple):
 class Imagination:
     """A batch of imagined episodes; each can be restarted at any time."""
 
-    def __init__(self, model: LoadedModel, store: EpisodeStore) -> None:
+    def __init__(
+        self, model: LoadedModel, store: EpisodeStore, config: ImaginationConfig | None = None, *, seed: int = 0
+    ) -> None:
+        """Take a model, the dataset of its starts, how to imagine, and the seed of what is sampled."""
         check_alike([model], store)
-        self.model, self.store = model, store
+        self.model, self.store, self.config = model, store, config or ImaginationConfig()
+        if self.config.temperature:
+            model.predictor.sample(self.config.temperature, seed)
+        self._rng = generator("imagined rewards", seed)
+        self._entropy = np.zeros(0)
+        """Nats since the start of each episode, (B,)."""
         self._windows = Windows(store, Window(model.predictor.context, 1), model.view)  # never the last frame
         self._groups: list[tuple[Rows, State]] = []
         """Episodes that started together, or have all been stepped since, and their state."""
@@ -75,6 +120,8 @@ class Imagination:
             if len(kept):
                 groups.append((members[kept], select_rows(state, kept)))
         self._groups = [*groups, (rows, self._observe(start.frames))]
+        self._entropy = np.concatenate((self._entropy, np.zeros(max(0, int(rows.max()) + 1 - len(self._entropy)))))
+        self._entropy[rows] = 0.0
         return start
 
     @torch.inference_mode()
@@ -86,7 +133,28 @@ class Imagination:
         state = select_rows(join_rows([state for _, state in steps]), sorting)
         self._groups = [(order[sorting], state)]
         pixels = self.model.predictor.normalizer.to_uint8(torch.cat([frame for frame, _ in steps]))
-        return ImaginedStep(pixels.numpy(force=True)[sorting], *_outcome(state))
+        return ImaginedStep(pixels.numpy(force=True)[sorting], *self._outcome(state))
+
+    def _outcome(self, state: State) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return rewards, terminations and whether the limit of uncertainty is reached, (B,) each."""
+        if state.outcome is None:
+            raise RuntimeError("the predictor gave an outcome at the start, and gives none now")
+        outcome = self.config.calibration.apply(state.outcome)
+        unsure = np.zeros(len(self._entropy), np.bool_)
+        if self.config.max_entropy is not None:
+            self._entropy += outcome.entropy().double().numpy(force=True)
+            unsure = self._entropy >= self.config.max_entropy
+        return self._rewards(outcome), outcome.terminated(), unsure
+
+    def _rewards(self, outcome: Outcome) -> NDArray[np.float64]:
+        """Return the rewards of an outcome, (B,)."""
+        if self.config.rewards == "sign":
+            return outcome.reward_signs().astype(np.float64)
+        if self.config.rewards == "expected":
+            return np.asarray(outcome.expected_rewards().double().numpy(force=True))
+        cumulative = outcome.reward.double().softmax(1).cumsum(1).numpy(force=True)  # (B, 3)
+        drawn = (self._rng.random((len(cumulative), 1)) > cumulative[:, :2]).sum(1)
+        return np.asarray(drawn - 1, np.float64)
 
     @torch.inference_mode()
     def _observe(self, frames: Pixels) -> State:
@@ -95,6 +163,9 @@ class Imagination:
 
     def _draw(self, count: int, rng: np.random.Generator) -> Start:
         numbers = rng.integers(len(self._windows), size=count)
+        if self.config.recent:
+            newest = rng.integers(int(len(self._windows) * (1 - RECENT_PART)), len(self._windows), size=count)
+            numbers = np.where(rng.random(count) < self.config.recent, newest, numbers)
         starts = [self._windows.locate(number) for number in numbers.tolist()]
         last = self.model.predictor.context - 1
         return Start(
@@ -115,13 +186,6 @@ class Imagination:
                 f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: "
                 "train with acvp train --predict-rewards, or with --model pixel"
             )
-
-
-def _outcome(state: State) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the most likely reward signs and terminations, (B,) each."""
-    if state.outcome is None:
-        raise RuntimeError("the predictor gave an outcome at the start, and gives none now")
-    return state.outcome.reward_signs().astype(np.float64), state.outcome.terminated()
 
 
 Observation = Literal["frame", "agent"]
@@ -145,13 +209,15 @@ class ImaginedEpisodes:
         observation: Observation,
         horizon: int,
         device: Device,
+        imagination: ImaginationConfig | None = None,
+        seed: int = 0,
     ) -> None:
         if horizon < 1:
             raise UserError(f"horizon is {horizon}: an episode has at least 1 agent step")
         if observation not in ("frame", "agent"):
             raise UserError(f"observation is {observation!r}: choose frame (as predicted) or agent (4 gray 84×84)")
         store = data if isinstance(data, EpisodeStore) else EpisodeStore(data)
-        self.imagination = Imagination(_model(predictor, device), store)
+        self.imagination = Imagination(_model(predictor, device), store, imagination, seed=seed)
         self.meanings = store.info.action_meanings
         self.horizon = horizon
         self.frames = np.zeros((episodes, *self.imagination.model.predictor.config.frame), np.uint8)
@@ -182,11 +248,11 @@ class ImaginedEpisodes:
 
     def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Take an action (B,) in every episode; return rewards, terminations and truncations (B,)."""
-        self.frames, rewards, terminated = self.imagination.step(actions)
+        self.frames, rewards, terminated, unsure = self.imagination.step(actions)
         self._elapsed += 1
         if self._stack is not None:
             self._stack.add(agent_view(self.frames))
-        return rewards, terminated, ~terminated & (self._elapsed >= self.horizon)
+        return rewards, terminated, ~terminated & (unsure | (self._elapsed >= self.horizon))
 
     def rgb(self, row: int) -> Pixels:
         """Return the newest frame of an episode in RGB, (H, W, 3)."""
@@ -197,8 +263,9 @@ class ImaginedEpisodes:
 class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
     """A predictor as a Gymnasium env: real frames at the start, predicted frames from then on.
 
-    The reward is the most likely sign by the predictor's reward head, and the episode terminates where its termination
-    head finds that more likely than not. `reset` draws a window of the dataset; `info` has its episode and frame.
+    The reward is by default the most likely sign by the predictor's reward head, and the episode terminates where its
+    termination head finds that more likely than not. `reset` draws a window of the dataset; `info` has its episode and
+    frame.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium declares it so)
@@ -212,13 +279,16 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         horizon: int = HORIZON,
         device: Device = "auto",
         render_mode: str | None = None,
+        imagination: ImaginationConfig | None = None,
     ) -> None:
         """Take a predictor with reward and termination heads and a dataset of its game, or their folders.
 
         Observations are predicted frames, (H, W, C), or with `observation="agent"` the last four in gray 84×84,
-        (4, 84, 84); an episode is truncated after `horizon` agent steps.
+        (4, 84, 84); an episode is truncated after `horizon` agent steps. `imagination` says how rewards and starts are
+        made.
         """
         options: dict[str, Any] = {"observation": observation, "horizon": horizon, "device": device}
+        options["imagination"] = imagination
         self._episodes = ImaginedEpisodes(predictor, data, episodes=1, **options)
         self.render_mode = render_mode
         self.observation_space = self._episodes.observation_space
@@ -264,9 +334,11 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
         horizon: int = HORIZON,
         device: Device = "auto",
         render_mode: str | None = None,
+        imagination: ImaginationConfig | None = None,
     ) -> None:
         """Take the options of ImaginedEnv."""
         options: dict[str, Any] = {"observation": observation, "horizon": horizon, "device": device}
+        options["imagination"] = imagination
         self._episodes = ImaginedEpisodes(predictor, data, episodes=num_envs, **options)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = self._episodes.observation_space

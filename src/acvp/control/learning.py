@@ -16,16 +16,15 @@ from acvp.agents.agent import Gray, Pixels, agent_view
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
 from acvp.console import Device
-from acvp.control.imagined_env import HORIZON, ImaginedEpisodes
+from acvp.control.imagined_env import HORIZON, ImaginationConfig, ImaginedEpisodes
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.frames import GRAY_84
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.errors import UserError
-from acvp.loaded import Load, as_model, require_fit
-from acvp.loaded import load as load_predictor
-from acvp.models import Predictor, fingerprint
+from acvp.loaded import as_model, require_fit
+from acvp.models import Predictor
 from acvp.seeding import generator
 
 NO_LIVES = -1
@@ -45,11 +44,13 @@ class ImaginedVecEnv(AgentVecEnv):
         seed: int,
         horizon: int = HORIZON,
         device: Device = "auto",
+        imagination: ImaginationConfig | None = None,
     ) -> None:
         """Take the options of `acvp/Imagined-v0`; starts follow from the seed and the number of earlier episodes."""
         self._imagined = ImaginedEpisodes(
-            predictor, data, episodes=games, observation="frame", horizon=horizon, device=device
-        )
+            predictor, data, episodes=games, observation="frame", horizon=horizon, device=device,
+            imagination=imagination, seed=seed,
+        )  # fmt: skip
         self._seed = seed
         info = self._imagined.imagination.store.info
         super().__init__(games, info.env_id, info.action_meanings)
@@ -64,8 +65,10 @@ class ImaginedVecEnv(AgentVecEnv):
     def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         rewards, terminated, truncated = self._imagined.step(np.asarray(actions, np.int64))
         last, ended = self._seen(), terminated | truncated
-        self._imagined.begin(np.flatnonzero(ended), self._rng())
-        first = self._seen()
+        first = last
+        if ended.any():
+            self._imagined.begin(np.flatnonzero(ended), self._rng())
+            first = self._seen()
         return [
             StepResult(
                 last[game], float(rewards[game]), bool(terminated[game]), bool(truncated[game]), NO_LIVES,
@@ -73,6 +76,9 @@ class ImaginedVecEnv(AgentVecEnv):
             )
             for game in range(self.num_envs)
         ]  # fmt: skip
+
+    def _clipped(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        return rewards  # −1 to 1 already, and expected ones lie between
 
     def _rng(self) -> np.random.Generator:
         """Return the generator that draws the next window starts."""
@@ -86,29 +92,21 @@ class ImaginedVecEnv(AgentVecEnv):
 MakeInformed = Callable[[AgentVecEnv], InformedExploration]
 
 
-def informed_strategy(config: AgentTrainConfig, load: Load = load_predictor) -> MakeInformed | None:
+def informed_strategy(config: AgentTrainConfig, predictor: Predictor | None) -> MakeInformed | None:
     """Return a function that makes the strategy for given games; None: exploration is not informed."""
-    if config.predictor is not None:
-        return _by_model(config, load)
+    if config.predictor is not None and predictor is not None:
+        return _by_model(config, config.predictor, predictor)
     return _by_emulator(config) if config.exploration == "informed-emulator" else None
 
 
-def weights_asked(config: AgentTrainConfig, load: Load = load_predictor) -> str | None:
-    """Return the fingerprint of the predictor that a run explores by or learns in; None: it uses none."""
-    asked = config.predictor or config.imagined
-    return None if asked is None else fingerprint(load(asked))
-
-
-def _by_model(config: AgentTrainConfig, load: Load) -> MakeInformed:
-    assert config.predictor is not None
-    model = as_model(config.predictor, load(config.predictor), config.device)
+def _by_model(config: AgentTrainConfig, path: Path, predictor: Predictor) -> MakeInformed:
+    model = as_model(path, predictor, config.device)
     with make_game(config.env_id, import_module=config.import_module) as game:
-        require_fit(str(config.predictor), model.predictor, game)
+        require_fit(str(path), model.predictor, game)
     in_color = model.view.name != GRAY_84.name
     if in_color and config.emulator == "ale":
         raise UserError(
-            f"{config.predictor} sees frames in {model.view.name}, ALE's vector env gives {GRAY_84.name}: choose "
-            "--emulator own"
+            f"{path} sees frames in {model.view.name}, ALE's vector env gives {GRAY_84.name}: choose --emulator own"
         )
 
     def make(env: AgentVecEnv) -> InformedExploration:
@@ -143,12 +141,12 @@ def _by_emulator(config: AgentTrainConfig) -> MakeInformed:
     return make
 
 
-def imagined_games(config: AgentTrainConfig, load: Load = load_predictor) -> Callable[[int], ImaginedVecEnv] | None:
+def imagined_games(config: AgentTrainConfig, predictor: Predictor | None) -> Callable[[int], ImaginedVecEnv] | None:
     """Return a function that makes imagined games; None: the agent learns in real ones."""
-    predictor, store = config.imagined, config.data
-    if predictor is None or store is None:
+    store = config.data
+    if config.imagined is None or predictor is None or store is None:
         return None
     horizon = config.max_steps or HORIZON
     return lambda games: ImaginedVecEnv(
-        load(predictor), store, games=games, seed=config.seed, horizon=horizon, device=config.device
+        predictor, store, games=games, seed=config.seed, horizon=horizon, device=config.device
     )

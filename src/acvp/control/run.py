@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,15 +48,13 @@ from acvp.agents.play import (
 from acvp.console import Stage, TextTable, counted, number
 from acvp.control.config import ControlConfig
 from acvp.control.figures import control_figure
-from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
-from acvp.loaded import Load, LoadedModel, as_model, require_fit
-from acvp.loaded import load as load_predictor
+from acvp.loaded import LoadedModel, as_model, load, require_fit
 from acvp.models import Predictor, State, fingerprint
 from acvp.models.rollout import select_rows
-from acvp.runs import PLOTS_NAME, ResultCache, default_out, write_results
+from acvp.runs import PLOTS_NAME, OtherShardError, ResultCache, default_out, locked_results, write_results
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
 SEVERAL = Path("evaluation")
@@ -68,9 +67,6 @@ class PlayingAgent(Player, Protocol):
     def about(self) -> AgentAbout: ...
     def values(self, frames: Pixels) -> NDArray[np.float32]:
         """Return the value (B, A) of each action."""
-
-
-LoadAgent = Callable[[str], PlayingAgent]
 
 
 @dataclass
@@ -159,12 +155,10 @@ class Point:
     """What the scores depend on, besides what all points share."""
 
 
-def control_runs(
-    config: ControlConfig, stage: Stage, load: Load = load_predictor, read_agent: LoadAgent = load_agent
-) -> dict[str, Any]:
+def control_runs(config: ControlConfig, stage: Stage) -> dict[str, Any]:
     """Let the agent play by the predictions of each run, write all files, and return what control.json holds."""
     started, out = time.monotonic(), control_out(config)
-    agent = read_agent(config.agent)
+    agent = load_agent(config.agent)
     models = [as_model(path, load(path), config.device) for path in config.predictors]
     with ExitStack() as stack:
         games = [
@@ -174,10 +168,11 @@ def control_runs(
             for _ in range(config.episodes)
         ]
         _check(config, agent, models, games[0])
-        make_folder(out)
-        stack.enter_context(exclusive_writer(out))
-        cache = ResultCache(out / PARTS_NAME)
+        cache = stack.enter_context(locked_results(out / PARTS_NAME, config.shard))
         measurements = Measurements(config, agent, games, cache, stage)
+        if config.shard is not None:
+            _measure_shard(config, agent, models, measurements)
+            return cache.shard_body()
         body = _measure(config, agent, models, measurements)
         write_figure(control_figure(body), out / PLOTS_NAME, "control")
         earlier = cache.earlier_seconds
@@ -244,20 +239,17 @@ def _measure(
     config: ControlConfig, agent: PlayingAgent, models: Sequence[LoadedModel], measurements: Measurements
 ) -> dict[str, Any]:
     game = measurements.games[0]
-    emulator = Point(
-        label="emulator",
-        player=agent,
-        epsilon=config.epsilon,
-        make_source=RealObservations,
-        identity={"observations": "emulator"},
-    )
-    random = Point(
-        label="random", player=ConstantAction(0, len(game.action_meanings)), epsilon=1.0, make_source=NoObservations,
-        identity={"observations": "random", "agent": None},
-    )  # fmt: skip
-    references = {point.label: measurements.of(point) for point in (emulator, random)}
-    references["constant"] = _constant(config, measurements)
-    runs = {model.name: _curve(config, agent, model, measurements) for model in models}
+    references = {point.label: measurements.of(point) for point in _reference_points(config, agent, game)}
+    with limit_steps(measurements.games):
+        scores = [measurements.of(point)["scores"] for point in _constant_points(config, game)]
+    references["constant"] = best_constant(game.action_meanings, scores)
+    runs = {
+        model.name: [
+            {"horizon": point.identity["horizon"]} | measurements.of(point)
+            for point in _horizon_points(config, agent, model, measurements)
+        ]
+        for model in models
+    }
     return {
         "what": "score of an agent that sees predicted frames only, resynced with real ones every n steps (horizon)",
         "game": game.env_id,
@@ -271,37 +263,65 @@ def _measure(
     }
 
 
-def _constant(config: ControlConfig, measurements: Measurements) -> dict[str, Any]:
-    """Return the best constant action, with the random numbers of the agent's episodes."""
-    meanings = measurements.games[0].action_meanings
-    points = [
+def _measure_shard(
+    config: ControlConfig, agent: PlayingAgent, models: Sequence[LoadedModel], measurements: Measurements
+) -> None:
+    """Measure the points of a shard."""
+    game = measurements.games[0]
+    _measure_some(_reference_points(config, agent, game), measurements)
+    with limit_steps(measurements.games):
+        _measure_some(_constant_points(config, game), measurements)
+    for model in models:
+        _measure_some(_horizon_points(config, agent, model, measurements), measurements)
+
+
+def _measure_some(points: Sequence[Point], measurements: Measurements) -> None:
+    for point in points:
+        with suppress(OtherShardError):
+            measurements.of(point)
+
+
+def _reference_points(config: ControlConfig, agent: PlayingAgent, game: Game) -> list[Point]:
+    """Return the agent that sees the game, and random actions."""
+    emulator = Point(
+        label="emulator",
+        player=agent,
+        epsilon=config.epsilon,
+        make_source=RealObservations,
+        identity={"observations": "emulator"},
+    )
+    random = Point(
+        label="random", player=ConstantAction(0, len(game.action_meanings)), epsilon=1.0, make_source=NoObservations,
+        identity={"observations": "random", "agent": None},
+    )  # fmt: skip
+    return [emulator, random]
+
+
+def _constant_points(config: ControlConfig, game: Game) -> list[Point]:
+    """Return every constant action, with the random numbers of the agent's episodes."""
+    meanings = game.action_meanings
+    return [
         Point(
             label=f"constant {name}", player=ConstantAction(action, len(meanings)), epsilon=config.epsilon,
             make_source=NoObservations, identity={"observations": "constant", "action": action, "agent": None},
         )
         for action, name in enumerate(meanings)
     ]  # fmt: skip
-    with limit_steps(measurements.games):
-        return best_constant(meanings, [measurements.of(point)["scores"] for point in points])
 
 
-def _curve(
+def _horizon_points(
     config: ControlConfig, agent: PlayingAgent, model: LoadedModel, measurements: Measurements
-) -> list[dict[str, Any]]:
-    """Return the scores of a run for each horizon."""
+) -> list[Point]:
+    """Return the agent that sees predictions of a model, for each horizon."""
     weights = fingerprint(model.predictor)
-    curve = []
-    for horizon in measurements.horizons(weights):
-
-        def source(horizon: int = horizon) -> ObservationSource:
-            return PredictedObservations(model.predictor, horizon)
-
-        point = Point(
-            label=f"{model.name}, n = {horizon}", player=agent, epsilon=config.epsilon, make_source=source,
+    return [
+        Point(
+            label=f"{model.name}, n = {horizon}", player=agent, epsilon=config.epsilon,
+            make_source=partial(PredictedObservations, model.predictor, horizon),
             identity={"observations": weights, "horizon": horizon},
-        )  # fmt: skip
-        curve.append({"horizon": horizon} | measurements.of(point))
-    return curve
+        )
+        for horizon in measurements.horizons(weights)
+    ]  # fmt: skip
 
 
 def agent_fingerprint(agent: PlayingAgent) -> str:

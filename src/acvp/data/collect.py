@@ -28,6 +28,7 @@ from statistics import fmean
 from typing import Annotated, Any, Protocol
 
 import numpy as np
+from tyro.conf import arg
 
 from acvp.console import Module, optional
 from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
@@ -35,14 +36,14 @@ from acvp.data.policies import (
     LoadPolicy,
     Player,
     Policy,
-    PolicyShare,
     load_policy,
     policy_shares,
     random_actions,
     share_of_episode,
+    show,
 )
-from acvp.data.recording import EpisodeRecorder, StoreWriter, open_writer
-from acvp.data.store import GOAL_NAME, EpisodeStore, IndexEntry, StoreInfo
+from acvp.data.recording import EpisodeRecorder, Recorded, open_writer
+from acvp.data.store import GOAL_NAME, EpisodeStore, PolicyShare, StoreInfo
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import AT_ONCE, LONGEST, Shard, UserError, parse_shard, require, require_probability, require_seed
@@ -197,18 +198,19 @@ class CollectConfig:
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
     """Dataset folder."""
-    policy: tuple[str, ...] = ("sticky-random",)
-    """random; sticky-random: random, repeated for a while; held: a direction held for 10 to 60 steps; agent:NAME: see
-    acvp agent evaluate; MODULE:FUNCTION: your own. Several play a mix: an episode each, in random order."""
-    epsilon: tuple[float, ...] = (0.3,)
-    """Probability of a random action instead of the policy's, at each agent step: one for each policy, or one."""
+    policy: Annotated[tuple[str, ...], arg(metavar="POLICY …")] = ("sticky-random",)
+    """random; sticky-random: random, repeated for a while; held: a direction held for 10 to 60 steps;
+    agent:NAME: an agent, packaged or in a folder; plan:PREDICTOR: the best of imagined futures;
+    MODULE:FUNCTION: your own. Several policies take turns: one of them plays each episode."""
+    epsilon: Annotated[tuple[float, ...], arg(metavar="FLOAT …")] = (0.3,)
+    """Probability of a random action instead of the policy's, at each agent step: one value, or one for each policy."""
     frames: int = 20_000
     """Number of frames to record. The last episode is recorded to its end, so there will be a few more."""
     episodes: Annotated[int | None, optional("INT", "as many as --frames needs")] = None
     """Number of episodes to record, instead of --frames."""
     shard: Annotated[str | None, optional("NUMBER/TOTAL", "all episodes")] = None
-    """Record only a part of the --episodes, such as 3/16: every 16th, beginning with the third. acvp data merge joins
-    all parts to what one collection would have recorded."""
+    """Record only a part of the --episodes, such as 3/16: every 16th, beginning with the third.
+    acvp data merge makes all parts the dataset that one collection would have recorded."""
     workers: int = 1
     """Number of processes. The dataset does not depend on it."""
     seed: int = 1
@@ -221,7 +223,6 @@ class CollectConfig:
     max_steps: Annotated[int | None, optional("INT", "the game's limit, or 27,000 if it has none")] = None
     """Agent steps after which an episode is truncated."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         for epsilon in self.epsilon:
@@ -281,6 +282,7 @@ class EpisodePlayer:
     def _choose(self, share: PolicyShare, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
         count = len(self.game.action_meanings)
         if rng.random() < share.epsilon:
+            show(player, frame)
             return int(random_actions(rng, count, 1)[0])
         action = int(player(frame))
         if not 0 <= action < count:
@@ -338,38 +340,6 @@ class Workers(Protocol):
     def submit(self, number: int) -> None: ...
     def collect(self) -> list[Episode]: ...
     def close(self) -> None: ...
-
-
-class Recorded:
-    """What a collection has recorded: counts its episodes in the order of their numbers, up to the first gap."""
-
-    def __init__(self, writer: StoreWriter, numbers: range) -> None:
-        self.writer, self.numbers = writer, numbers
-        self._episodes = self._frames = 0
-
-    def enough(self, frames: float) -> bool:
-        """Return whether the first episodes without a gap have `frames` frames, or are all that there can be.
-
-        The frames asked for must not fall from one call to the next.
-        """
-        while self._frames < frames and (entry := self._next()) is not None:
-            self._frames += entry.frames
-            self._episodes += 1
-        return self._frames >= frames or self._episodes == len(self.numbers)
-
-    def _next(self) -> IndexEntry | None:
-        """Return the next episode to count; None: it is not there."""
-        more = self._episodes < len(self.numbers)
-        return self.writer.entry(self.numbers[self._episodes]) if more else None
-
-    @property
-    def next_number(self) -> int:
-        """The number after the counted episodes."""
-        return self.numbers.start + self._episodes * self.numbers.step
-
-    def missing(self) -> Iterator[int]:
-        """Yield the numbers of the episodes that are not there now."""
-        return (number for number in self.numbers if self.writer.entry(number) is None)
 
 
 def _fill(recorded: Recorded, config: CollectConfig, player: PlayEpisode, make: MakePlayer, progress: Progress) -> None:

@@ -19,9 +19,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,8 @@ CHUNK_FRAMES = 16
 """Frames compressed together."""
 BLOCK_FRAMES = 4 * CHUNK_FRAMES
 """Decoded frames held in memory at once."""
+KEPT_BYTES = 2**30
+"""Compressed episodes that a process keeps in memory: those read last. Others are read and checked again."""
 
 _zstd = Zstd(level=3, checksum=True)  # higher levels save a third of the bytes and cost a sixth of the recording time
 
@@ -324,3 +328,31 @@ def _expect(tensors: dict[str, NDArray[Any]], name: str, dtype: str, shape: tupl
     if got is None or str(got.dtype) != dtype or got.shape != shape:
         actual = "missing" if got is None else f"{got.dtype} {got.shape}"
         raise PartError(f"its array {name} is {actual}, expected {dtype} {shape}")
+
+
+class EpisodeCache:
+    """The episodes read last, up to a number of bytes; threads can share it, other processes get an empty one."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        self._most, self._bytes = most, 0
+        self._kept: OrderedDict[tuple[int, int], tuple[Episode, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[EpisodeCache], tuple[int]]:
+        return EpisodeCache, (self._most,)
+
+    def find(self, key: tuple[int, int]) -> Episode | None:
+        """Return an episode by its dataset and number, if it is kept."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def keep(self, key: tuple[int, int], episode: Episode, size: int) -> None:
+        """Keep an episode, and drop those that were not read for longest where there are too many bytes."""
+        with self._lock:
+            self._bytes += size - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = episode, size
+            while self._bytes > self._most and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1][1]

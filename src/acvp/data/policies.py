@@ -6,6 +6,9 @@ the player: a function from the current frame to an action.
     def always_up(action_meanings, rng):
         up = action_meanings.index("UP")
         return lambda frame: up
+
+A player that needs every frame may have a method `observe(frame)`: it is shown the frames after which it is not asked,
+because a random action is taken instead.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.data.store import PolicyShare
 from acvp.envs.game import parse
 from acvp.errors import UserError, describe, user_code
 from acvp.seeding import generator
@@ -25,6 +29,9 @@ from acvp.seeding import generator
 Player = Callable[[NDArray[np.uint8]], int]
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
 LoadPolicy = Callable[[str], Policy]
+
+AGENT, PLAN = "agent:", "plan:"
+"""Beginnings of the names of policies that need a network: an agent's, and planning with a predictor."""
 
 Actions = NDArray[np.int64]  # (n,)
 
@@ -92,14 +99,11 @@ NAMED_POLICIES: dict[str, Policy] = {
 }
 
 
-class PolicyShare(NamedTuple):
-    """A policy and its ε: they play a share of the episodes of a dataset."""
-
-    policy: str
-    epsilon: float
-
-    def __str__(self) -> str:
-        return f"{self.policy}, ε = {self.epsilon:g}"
+def show(player: Player, frame: NDArray[np.uint8]) -> None:
+    """Show a frame to a player that is not asked for an action, if it needs every frame."""
+    observe = getattr(player, "observe", None)
+    if observe is not None:
+        observe(frame)
 
 
 def policy_shares(policies: Sequence[str], epsilons: Sequence[float]) -> tuple[PolicyShare, ...]:

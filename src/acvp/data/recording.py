@@ -300,3 +300,35 @@ def _refuse_changed_info(path: Path, info: StoreInfo) -> None:
     changed = [f"{name} is {there[name]!r}, asked for {asked[name]!r}" for name in asked if there[name] != asked[name]]
     if changed:
         raise UserError(f"{path} records something else: {'; '.join(changed)}; choose another --out")
+
+
+class Recorded:
+    """What a collection has recorded: counts its episodes in the order of their numbers, up to the first gap."""
+
+    def __init__(self, writer: StoreWriter, numbers: range) -> None:
+        self.writer, self.numbers = writer, numbers
+        self._episodes = self._frames = 0
+
+    def enough(self, frames: float) -> bool:
+        """Return whether the first episodes without a gap have `frames` frames, or are all that there can be.
+
+        The frames asked for must not fall from one call to the next.
+        """
+        while self._frames < frames and (entry := self._next()) is not None:
+            self._frames += entry.frames
+            self._episodes += 1
+        return self._frames >= frames or self._episodes == len(self.numbers)
+
+    def _next(self) -> IndexEntry | None:
+        """Return the next episode to count; None: it is not there."""
+        more = self._episodes < len(self.numbers)
+        return self.writer.entry(self.numbers[self._episodes]) if more else None
+
+    @property
+    def next_number(self) -> int:
+        """The number after the counted episodes."""
+        return self.numbers.start + self._episodes * self.numbers.step
+
+    def missing(self) -> Iterator[int]:
+        """Yield the numbers of the episodes that are not there now."""
+        return (number for number in self.numbers if self.writer.entry(number) is None)

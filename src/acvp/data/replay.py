@@ -1,12 +1,16 @@
-"""Stored episodes played again in their game: the same seed and actions must give the same frames, bit for bit."""
+"""Stored episodes played again in their game: the same seed and actions must give the same frames, bit for bit.
+
+So they also report what is not recorded: where the controlled object was, according to the emulator's RAM.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import NoneType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acvp.data.episode import Episode
 from acvp.data.store import EpisodeStore
@@ -20,6 +24,9 @@ SETTINGS: dict[str, set[type]] = {
     "import_module": {str, NoneType},
 }
 """Arguments of make_game besides the id, and their types."""
+
+Positions = dict[int, NDArray[np.float64]]
+"""(frames, 2) rows and columns by position of the episode in the store; NaN while the object is not drawn."""
 
 
 class ReplayError(UserError):
@@ -91,3 +98,27 @@ def _compare(episode: Episode, t: int, frame: np.ndarray, step: Step, lives: int
 
 def _difference(episode: Episode, what: str) -> ReplayError:
     return ReplayError(f"episode {episode.header.number}: {what}")
+
+
+def find_positions(
+    store: EpisodeStore,
+    windows: Iterable[tuple[int, int]],
+    length: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Positions:
+    """Replay the episodes of windows of some length, (episode, first frame) each, and return where the object was.
+
+    Raises UserError where the episodes cannot be replayed or the game does not report the position.
+    """
+    last: dict[int, int] = {}
+    for episode, start in windows:
+        last[episode] = max(last.get(episode, 0), start + length)
+    positions: Positions = {}
+    with replay_game(store) as game:
+        for done, (position, stop) in enumerate(last.items()):
+            progress(done, len(last))
+            rows = [game.controlled_position() or (np.nan, np.nan) for _ in replay(store[position], game, stop)]
+            positions[position] = np.array(rows, np.float64)
+    if all(np.isnan(rows).all() for rows in positions.values()):
+        raise UserError(f"{store.info.env_id} does not report where its controlled object is (docs/environments.md)")
+    return positions

@@ -16,20 +16,17 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from acvp.console import counted
-from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeHeader, parse
+from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
-from acvp.data.policies import PolicyShare
 from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
 
@@ -41,12 +38,20 @@ GOAL_NAME = ".collecting"
 """In a dataset while a collection is unfinished: what was asked for, so that a later one removes surplus episodes."""
 MAX_COUNT = 2**40
 """Larger numbers in an index are damage; they are refused before they can overflow."""
-KEPT_BYTES = 2**30
-"""Compressed episodes that a process keeps in memory: those read last. Others are read and checked again."""
 
 
 class StoreError(UserError):
     """A damaged or missing dataset; the message names the file and the reason."""
+
+
+class PolicyShare(NamedTuple):
+    """A policy and its ε: they play a share of the episodes of a dataset."""
+
+    policy: str
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"{self.policy}, ε = {self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,34 +143,6 @@ class Origin(NamedTuple):
     info: StoreInfo
     digest: str
     episodes: int
-
-
-class EpisodeCache:
-    """The episodes read last, up to a number of bytes; threads can share it, other processes get an empty one."""
-
-    def __init__(self, most: int = KEPT_BYTES) -> None:
-        self._most, self._bytes = most, 0
-        self._kept: OrderedDict[tuple[int, int], tuple[Episode, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def __reduce__(self) -> tuple[type[EpisodeCache], tuple[int]]:
-        return EpisodeCache, (self._most,)
-
-    def find(self, key: tuple[int, int]) -> Episode | None:
-        """Return an episode by its dataset and number, if it is kept."""
-        with self._lock:
-            if key not in self._kept:
-                return None
-            self._kept.move_to_end(key)
-            return self._kept[key][0]
-
-    def keep(self, key: tuple[int, int], episode: Episode, size: int) -> None:
-        """Keep an episode, and drop those that were not read for longest where there are too many bytes."""
-        with self._lock:
-            self._bytes += size - self._kept.pop(key, (None, 0))[1]
-            self._kept[key] = episode, size
-            while self._bytes > self._most and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1][1]
 
 
 class EpisodeStore(Sequence[Episode]):

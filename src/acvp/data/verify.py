@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from acvp.console import counted
 from acvp.data.episode import OPENING_FRAMES, Episode
 from acvp.data.store import (
     INDEX_NAME,
@@ -220,7 +221,7 @@ def _contents(store: EpisodeStore) -> Contents:
 def _policy_shares(contents: Contents) -> str:
     """Return how many episodes and frames each policy of a mix played, and its mean reward."""
     return "; ".join(
-        f"{name}: {len(returns)} episodes, {contents.frames[name]:,} frames, reward {np.mean(returns):.2f}"
+        f"{name}: {counted(len(returns), 'episode')}, {contents.frames[name]:,} frames, reward {np.mean(returns):.2f}"
         for name, returns in sorted(contents.returns.items())
     )
 

@@ -90,7 +90,7 @@ class Windows:
         if not len(self):
             longest = max((entry.frames for entry in store.entries), default=0)
             raise UserError(
-                f"{store.path}: none of its {len(store)} episodes has the {window.horizon + 1} frames that a window "
+                f"{store.path}: no episode has the {window.horizon + 1} frames that a window "
                 f"needs at least (1 given, {window.horizon} predicted); the longest has {longest}"
             )
         self._tables: dict[str | None, Translation | None] = {}  # by the palette of an episode

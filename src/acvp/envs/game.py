@@ -131,10 +131,13 @@ class Game(ABC):
         self._ended = True
         self._last_action = 0
         self._generator: np.random.Generator | None = None
+        self._seed = 0
+        self._taken: list[int] = []  # the actions since reset, of games that cannot save their state
 
     def reset(self, seed: int) -> Frame:
         """Begin the episode of this seed and return its first frame."""
         frame = self._begin(seed)
+        self._seed, self._taken = seed, []
         self._elapsed, self._ended, self._last_action = 0, False, 0
         self._generator = np.random.default_rng(seed) if self._sticky else None
         return frame
@@ -146,6 +149,8 @@ class Game(ABC):
         if not 0 <= action < len(self.action_meanings):
             raise UserError(f"action {action} is out of range: {self.env_id} has {self._action_list()}")
         step = self._emulate(self._executed(operator.index(action)))
+        if not self.can_save:
+            self._taken.append(operator.index(action))
         self._elapsed += 1
         if self.limit is not None and self._elapsed >= self.limit and not step.terminated:
             step = step._replace(truncated=True)
@@ -179,15 +184,28 @@ class Game(ABC):
     def branch(self, plans: Iterable[Sequence[int]]) -> Iterator[list[Step]]:
         """Try each plan of actions from here and yield its steps, up to the plan's end or the episode's.
 
-        Whenever it yields, the game is back where it was, and continues bit for bit as if nothing had been tried.
+        Whenever it yields, the game is back where it was, and continues bit for bit as if nothing had been tried. A
+        game that cannot save its state is played again from its seed, which takes as long as the episode so far.
         """
-        start = self.save()
+        start = self.save() if self.can_save else None
+        taken = tuple(self._taken)
         for plan in plans:
             try:
                 steps = self._follow(plan)
             finally:
-                self.restore(start)
+                if start is not None:
+                    self.restore(start)
+                else:
+                    self._play_again(taken)
             yield steps
+
+    def _play_again(self, actions: Sequence[int]) -> None:
+        """Return to where the episode was after some actions, by its seed."""
+        self.reset(self._seed)
+        if len(self._follow(actions)) < len(actions):
+            raise UserError(
+                f"{self.env_id} ended earlier when it was played again: episodes must follow from seed and actions"
+            )
 
     def _follow(self, plan: Sequence[int]) -> list[Step]:
         steps: list[Step] = []

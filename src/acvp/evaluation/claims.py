@@ -30,17 +30,17 @@ AFTER = 3
 WRAP = 0.4
 """Of the frame's side: a longer way in one step is a wrap."""
 CHANGED = 32.0
-"""Pixel values by which a pixel must change to count as part of a march."""
+"""Pixel values by which a pixel must change to count as part of a march, or of a thing that appears."""
 MARCH = 0.2
 """Share of the pixels of the fleet that change when it marches; between marches it is below 0.05."""
 FLEET = (0.1, 0.74)
 """Rows of the fleet, as shares of the height: below the score, above the shields."""
 BRIGHT = 40.0
 """Pixel value above which a pixel of these rows belongs to the fleet: behind it everything is black."""
-SMALL = 0.0012
-"""Share of the frame up to which a thing is small: 40 pixels of an RGB frame, 8 of a gray one."""
-GAP = 0.015
-"""Of the frame's longer side: no other change is nearer than this to a thing that is judged."""
+SMALL = 0.025
+"""Of the frame's longer side: a thing whose shorter side is at most this is small, as bullets are in every view."""
+GAP = 0.025
+"""Of the frame's longer side: changes that are nearer to each other than twice this belong to one thing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ CLAIM_MEASURES = {
     "collision_kept": ClaimMeasure(
         title="Collision predicted",
         unit="share",
-        formula="of the windows whose object, in its true place one step before, begins to be pushed down without a "
-        f"DOWN action: share in which it is in its true place {AFTER} steps later",
+        formula="of the windows whose object, in its true place one step before and not moving down, is pushed down "
+        f"without a DOWN action: share in which it is in its true place {AFTER} steps later",
         claim="section 4.1",
     ),
     "march_seen": ClaimMeasure(
@@ -86,8 +86,9 @@ CLAIM_MEASURES = {
     "small_found": ClaimMeasure(
         title="Small things found",
         unit="share",
-        formula=f"of the things of at most {SMALL:.2%} of the frame that appear in a place, with no other change near "
-        "them: share at which the prediction is nearer to the true frame than to the true frame before",
+        formula="of the things that appear in a place, whose change has a shorter side of at most "
+        f"{SMALL:.1%} of the frame's longer side: share at which the prediction is nearer to the true frame than to "
+        "the true frame before, where they appear",
         claim="section 4.1",
     ),
     "large_found": ClaimMeasure(
@@ -112,12 +113,15 @@ def find_wraps(positions: Floats, shape: Sequence[int]) -> Flags:
 
 
 def find_collisions(positions: Floats, actions: NDArray[np.int64], meanings: Sequence[str]) -> Flags:
-    """Return the steps (B, T) in which objects (B, T + 1, 2) begin to move down though no action (B, T) says so."""
+    """Return the steps (B, T) in which objects (B, T + 1, 2) begin to move down though no action (B, T) says so.
+
+    Where they moved down in the step before, by an action or not, it may be the same push.
+    """
     moves = [parse(name) for name in meanings]
     down = np.array([move is not None and move.down > 0 for move in moves])
-    pushed = (np.diff(positions[..., 0], axis=1) > 0) & ~down[actions]
-    begins: Flags = np.zeros(pushed.shape, np.bool_)  # what is pushed in the first step may have been so before
-    begins[:, 1:] = pushed[:, 1:] & ~pushed[:, :-1]
+    sinks = np.diff(positions[..., 0], axis=1) > 0
+    begins: Flags = np.zeros(sinks.shape, np.bool_)  # what is pushed in the first step may have been so before
+    begins[:, 1:] = sinks[:, 1:] & ~sinks[:, :-1] & ~down[actions[:, 1:]]
     return begins
 
 
@@ -138,32 +142,40 @@ def appearing(
 ) -> tuple[NDArray[np.int32], list[NDArray[np.bool_]]]:
     """Return the things that appear: their numbers from 1 on in each frame (B, H, W), and which of them are small.
 
-    A thing is a connected region of changed pixels that is farther from the mean image (H, W, C) than before.
+    A thing is a group of changed pixels near each other; it appears in those that are farther from the mean image
+    (H, W, C) than before, and these bear its number.
     """
     distance = np.abs(truth - mean.transpose(2, 0, 1)).sum(1) - np.abs(before - mean.transpose(2, 0, 1)).sum(1)
     labels = np.zeros(truth.shape[:1] + truth.shape[2:], np.int32)
     small = []
     for window, moved in enumerate((truth != before).any(1)):
-        labels[window], is_small = _things(moved.astype(np.uint8), distance[window])
+        labels[window], is_small = _things(moved, moved & (distance[window] > CHANGED))
         small.append(is_small)
     return labels, small
 
 
-def _things(moved: NDArray[np.uint8], distance: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the numbered things of one frame and which are small; those near another change are left out."""
+def _things(moved: Flags, appears: Flags) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the numbered things of one frame in the pixels in which they appear, and which are small."""
     reach = 2 * max(1, round(GAP * max(moved.shape))) + 1
-    count, regions = cv2.connectedComponents(moved, connectivity=8)
-    _, groups = cv2.connectedComponents(cv2.dilate(moved, np.ones((reach, reach), np.uint8)), connectivity=8)
-    flat = regions.ravel()
-    sizes = np.bincount(flat, minlength=count)
-    outward = np.bincount(flat, weights=distance.ravel(), minlength=count) > 0
-    group_of = np.zeros(count, np.int64)
-    group_of[flat] = groups.ravel()
-    alone = np.bincount(group_of[1:], minlength=int(groups.max()) + 1)[group_of] == 1
-    kept = outward & alone
-    kept[0] = False
+    spread = cv2.dilate(moved.astype(np.uint8), np.ones((reach, reach), np.uint8))
+    count, spread_groups = cv2.connectedComponents(spread, connectivity=8)
+    groups = np.where(moved, spread_groups, 0)
+    kept = np.bincount(groups[appears], minlength=count) > 0
     number = np.where(kept, np.cumsum(kept), 0)
-    return number[regions].astype(np.int32), sizes[kept] <= SMALL * moved.size
+    small = _shorter_sides(groups, count)[kept] <= SMALL * max(moved.shape)
+    return np.where(appears, number[groups], 0).astype(np.int32), small
+
+
+def _shorter_sides(groups: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Return the shorter side (count,) of the box around each numbered group; 0 has none."""
+    places = np.nonzero(groups)
+    sides = np.zeros((2, count), np.int64)
+    for side, axis, length in zip(sides, places, groups.shape, strict=True):
+        first, last = np.full(count, length), np.full(count, -1)
+        np.minimum.at(first, groups[places], axis)
+        np.maximum.at(last, groups[places], axis)
+        side[:] = last - first + 1
+    return np.asarray(sides.min(0))
 
 
 def found_share(

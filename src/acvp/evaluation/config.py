@@ -9,8 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from tyro.conf import arg
 
-from acvp.console import Device, Module, optional
-from acvp.errors import UserError, require, require_device, require_seed
+from acvp.console import Device, Module, ShardText, optional
+from acvp.errors import UserError, require, require_device, require_seed, require_shard
 
 VideoFormat = Literal["mp4", "gif"]
 SHOWN_STEPS = (1, 5, 10, 30, 50, 100, 200, 300, 500)
@@ -26,7 +26,7 @@ def shown_steps(horizon: int) -> list[int]:
 class EvaluateConfig:
     """Evaluate predictors step by step against recorded frames: error curves, videos and film strips."""
 
-    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …")]
     """Run folders or predictor folders, all of one game, view and action set."""
     data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
     """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
@@ -41,8 +41,8 @@ class EvaluateConfig:
     shuffled_windows: int = 100
     """Windows also predicted with the actions of another window, to measure action sensitivity. 0: none."""
     key_steps: Annotated[tuple[int, ...], optional("INT …", "none")] = ()
-    """Prediction steps after which keys are tested, such as 1 10 30 100: do two opposite actions, each held for 8
-    steps, lead where they lead in the game?"""
+    """Prediction steps after which keys are tested, such as 1 10 30 100.
+    Two opposite actions are each held for 8 steps: do they lead where they lead in the game?"""
     reward_steps: Annotated[int | None, optional("INT", "4 times --windows")] = None
     """Agent steps on which reward and termination heads are evaluated, from real frames. 0: none."""
     batch_size: int = 32
@@ -51,7 +51,7 @@ class EvaluateConfig:
     """Number of windows to render as videos."""
     video_steps: Annotated[int | None, optional("INT", "--horizon")] = None
     """Length of a video in agent steps."""
-    video_formats: tuple[VideoFormat, ...] = ("mp4", "gif")
+    video_formats: Annotated[tuple[VideoFormat, ...], arg(metavar="FORMAT …")] = ("mp4", "gif")
     """File formats of the videos: mp4, gif."""
     strip: Annotated[str | None, optional("STEPS", "the first and last seven")] = None
     """Prediction steps shown in the film strips, such as 1-7,174-180."""
@@ -59,11 +59,11 @@ class EvaluateConfig:
     """Also write a film strip of a part of the frame: ROWxCOL+HEIGHT+WIDTH in pixels, such as 90x40+28+28."""
     seed: int = 0
     """Random seed of the windows, the shuffled actions and the bootstrap."""
+    shard: ShardText = None
+    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
+    it takes over what all parts have measured."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)
@@ -73,6 +73,7 @@ class EvaluateConfig:
         for step in self.key_steps:
             require(1, key_steps=step)
         require_seed(self.seed)
+        require_shard(self.shard)
         require_device(self.device)
         require(0, reward_steps=self.most_reward_steps)
         strip_steps(self.strip, self.film_steps)
@@ -94,7 +95,7 @@ class EvaluateConfig:
 class CounterfactualConfig:
     """Compare the predicted future of every action with the true one, emulated from the same state."""
 
-    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …", aliases=("--runs",))]
+    predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …")]
     """Run folders or predictor folders, all of one game, view and action set."""
     data: Path
     """Dataset made by acvp collect. Its episodes are replayed in the game to reach the states."""
@@ -111,10 +112,7 @@ class CounterfactualConfig:
     seed: int = 0
     """Random seed of the states and the action sequences."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
 
     def __post_init__(self) -> None:
         require_predictors(self.predictors)

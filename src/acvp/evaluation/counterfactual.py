@@ -41,8 +41,7 @@ from acvp.evaluation.windows import (
     sampled_plans,
 )
 from acvp.figures import in_color, write_figure
-from acvp.loaded import Load, LoadedModel, baselines, check_alike, identity
-from acvp.loaded import load as load_predictor
+from acvp.loaded import LoadedModel, baselines, check_alike, identity
 from acvp.models.pixels import as_pixels, to_frames
 from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
 
@@ -213,10 +212,10 @@ def empty_comparison(names: Sequence[str], episodes: int, plans: int) -> Compari
 COUNTERFACTUAL_NAME, PARTS_NAME = "counterfactual.json", "counterfactual.jsonl"
 
 
-def counterfactual_runs(config: CounterfactualConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
+def counterfactual_runs(config: CounterfactualConfig, stage: Stage) -> dict[str, Any]:
     """Compare the futures of a configuration's runs, write all files, and return what counterfactual.json holds."""
     started = time.monotonic()
-    models, part = open_runs(config.predictors, (config.data,), config.trained_on, config.device, load)
+    models, part = open_runs(config.predictors, (config.data,), config.trained_on, config.device)
     out = config.out or default_out(config.predictors)
     with unfinished_results(out / PARTS_NAME) as results:
         comparison, body = compare_futures(models, part, config, stage("branching"), results)

@@ -230,7 +230,7 @@ def _conclusion(run: NDArray[np.float64], copying: NDArray[np.float64], mean: ND
             when = "at every step" if step == 1 else f"from step {step} on"
             return f"worse than {other} {when}{cure}"
     better = int(((run < copying) & (run < mean)).sum())
-    steps = f"all {len(run)} steps" if better == len(run) else f"{better} of {len(run)} steps, also at the last"
+    steps = "every step" if better == len(run) else f"{better} of {len(run)} steps, also at the last"
     return f"better than copying the last frame and than the mean frame at {steps}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from acvp.bootstrap import Accumulator, Bootstrap
 from acvp.console import Progress
-from acvp.data.objects import Positions
+from acvp.data.replay import Positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowReader, WindowStart
 from acvp.evaluation.claims import CLAIM_MEASURES, ClaimMeter, claim_events
@@ -29,7 +30,7 @@ from acvp.evaluation.metrics import FrameMetrics, Values, fingerprints
 from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
-from acvp.runs import ResultCache, numbers
+from acvp.runs import OtherShardError, ResultCache, numbers
 from acvp.seeding import generator
 
 SAME_PIXEL = 0.5
@@ -86,9 +87,11 @@ def look_ahead(
     total = (len(windows.starts) + len(windows.shuffled())) * windows.horizon
     measurer = _BatchMeasurer(models, windows, metrics, results, lambda done: progress(done, total))
     for first in range(0, len(windows.starts), windows.batch_size):
-        measurer.measure(windows.starts[first : first + windows.batch_size], first)
+        with suppress(OtherShardError):
+            measurer.measure(windows.starts[first : first + windows.batch_size], first)
     for starts, actions in shuffled:
-        measurer.measure_shuffled(starts, actions)
+        with suppress(OtherShardError):
+            measurer.measure_shuffled(starts, actions)
     return measurer.accumulators
 
 

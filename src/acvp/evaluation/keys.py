@@ -10,6 +10,7 @@ Shapes: B windows, L held steps, h height, w width and C channels of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,7 +34,7 @@ from acvp.evaluation.windows import batches, open_game
 from acvp.loaded import LoadedModel, baselines, identity
 from acvp.models import State, imagine
 from acvp.models.pixels import as_pixels
-from acvp.runs import ResultCache, numbers
+from acvp.runs import OtherShardError, ResultCache, numbers
 
 HELD = 8
 """Steps for which an action is held."""
@@ -107,8 +108,10 @@ def measured_keys(
         progress(number * test.batch_size, len(starts))
         settings = identity(everyone, store) | {"what": "keys", "steps": list(steps), "held": test.held}
         settings |= {"windows": [list(start) for start in batch]}
-        for name, plain in results.part(settings, partial(_measured, everyone, replace(test, windows=batch))).items():
-            works[name].merge(np.arange(len(store)), Accumulator.from_plain(plain, len(store), len(steps)))
+        with suppress(OtherShardError):
+            measured = results.part(settings, partial(_measured, everyone, replace(test, windows=batch)))
+            for name, plain in measured.items():
+                works[name].merge(np.arange(len(store)), Accumulator.from_plain(plain, len(store), len(steps)))
     bootstrap = Bootstrap(len(store), seed=config.seed)
     curves = {name: bootstrap.curve(accumulator) for name, accumulator in works.items()}
     judged = works[models[0].name].counts.sum(0).astype(int).tolist()

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from acvp.console import Progress
-from acvp.data.objects import PATCH, Positions, find_positions
+from acvp.data.replay import Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.durable import make_folder, write_atomic
@@ -50,7 +50,7 @@ from acvp.figures import (
     side_by_side,
 )
 from acvp.loaded import LoadedModel, check_alike
-from acvp.models.pixels import to_frames
+from acvp.models.pixels import PATCH, to_frames
 
 Pictures = NDArray[np.uint8]  # (n, H, W, 3)
 

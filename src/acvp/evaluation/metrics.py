@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.frames import Palette
-from acvp.data.objects import Frame, ObjectFinder, Target
 from acvp.errors import UserError
-from acvp.models.pixels import WRONG_BY, WrongPixels, as_pixels
+from acvp.models.pixels import WRONG_BY, Frame, ObjectFinder, Target, WrongPixels, as_pixels
 
 Measure = Callable[[Tensor, Tensor], Any]
 """Predicted and true frames (B, C, H, W) in pixel values 0..255 → one number for each, (B,); NaN is left out."""

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from acvp.console import Progress
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowReader, WindowStart, starts_of
+from acvp.errors import UserError
 from acvp.evaluation.windows import batches
 from acvp.loaded import LoadedModel
-from acvp.models.heads import REWARD_CLASSES, reward_class
+from acvp.models.layers import REWARD_CLASSES, Calibration, Outcome, reward_class
 from acvp.seeding import generator
 
 BINS = 10
@@ -42,16 +44,13 @@ def measure_outcomes(
     Rewards or terminations that do not occur in the data are left out.
     """
     starts, weights = choose_steps(store, model.predictor.context, count=count, seed=seed)
-    truth = [_truth(store, start, model.predictor.context) for start in starts]
-    signs, ended = np.array([sign for sign, _ in truth], np.int64), np.array([end for _, end in truth], np.int64)
+    signs, ended = _truths(store, starts, model.predictor.context)
     rewards, terminations = (signs != 1).any(), ended.any()
     if not rewards and not terminations:
         return {}
-    parts: list[tuple[Floats, Floats]] = []
-    for batch in batches(starts, batch_size):
-        progress(len(parts) * batch_size, len(starts))
-        parts.append(_predicted(model, store, batch))
-    reward, end = (np.concatenate([part[k] for part in parts]) for k in (0, 1))  # (n, 3), (n,)
+    outcome = _outcomes(model, store, starts, batch_size, progress)
+    reward = outcome.reward.double().softmax(1).numpy(force=True)  # (n, 3)
+    end = outcome.termination.double().sigmoid().numpy(force=True)  # (n,)
     results: dict[str, Any] = {"steps": len(starts)}
     if rewards:
         results["reward"] = score(reward, signs, weights, REWARD_CLASSES)
@@ -146,15 +145,98 @@ def _truth(store: EpisodeStore, start: WindowStart, context: int) -> tuple[int, 
     return reward_class(episode.rewards[step]), bool(episode.header.terminated and step == len(episode) - 2)
 
 
+def _truths(
+    store: EpisodeStore, starts: Sequence[WindowStart], context: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return reward classes and whether the episode terminates, (n,) each."""
+    truth = [_truth(store, start, context) for start in starts]
+    return np.array([sign for sign, _ in truth], np.int64), np.array([end for _, end in truth], np.int64)
+
+
+def _outcomes(
+    model: LoadedModel, store: EpisodeStore, starts: Sequence[WindowStart], batch_size: int, progress: Progress
+) -> Outcome:
+    """Return the logits (n, …) of the step after each window."""
+    parts: list[Outcome] = []
+    for batch in batches(starts, batch_size):
+        progress(len(parts) * batch_size, len(starts))
+        parts.append(_predicted(model, store, batch))
+    return Outcome(*(torch.cat(logits) for logits in zip(*parts, strict=True)))
+
+
 @torch.inference_mode()
-def _predicted(model: LoadedModel, store: EpisodeStore, starts: Sequence[WindowStart]) -> tuple[Floats, Floats]:
-    """Return probabilities of the reward's signs (B, 3) and of the termination (B,)."""
+def _predicted(model: LoadedModel, store: EpisodeStore, starts: Sequence[WindowStart]) -> Outcome:
+    """Return the logits of the reward's signs (B, 3) and of the termination (B,)."""
     context, predictor = model.predictor.context, model.predictor
     truth = WindowReader(store, starts, model.view)
     frames = predictor.normalizer.to_float(torch.from_numpy(truth.frames(0, context)).to(model.device))
     actions = torch.from_numpy(truth.actions(0, context)).to(model.device)
     outcome = predictor.predict(predictor.observe(frames, actions[:, :-1]), actions[:, -1])[1].outcome
     assert outcome is not None
-    return outcome.reward.double().softmax(1).numpy(force=True), outcome.termination.double().sigmoid().numpy(
-        force=True
+    return outcome
+
+
+class NoRewardsError(UserError):
+    """The data have no reward to learn from."""
+
+
+PULL = 1.0
+"""Weight of the pull toward no correction, in steps: decides where the data have few rewards or terminations."""
+
+
+def calibrate(
+    model: LoadedModel,
+    store: EpisodeStore,
+    *,
+    count: int,
+    seed: int,
+    batch_size: int = 32,
+    progress: Progress = lambda done, total: None,
+) -> Calibration:
+    """Return the calibration that makes a model's rewards and terminations likeliest at up to `count` steps.
+
+    What does not occur in the data is left as it is; UserError if no reward occurs.
+    """
+    starts, weights = choose_steps(store, model.predictor.context, count=count, seed=seed)
+    signs, ended = _truths(store, starts, model.predictor.context)
+    if (signs == 1).all():
+        raise NoRewardsError(
+            f"{store.path}: no reward in {store.frames:,} frames, so none can be learned from; record episodes that "
+            "reach one: a policy that gets farther (held, sticky-random, agent:NAME), or more frames"
+        )
+    outcome = _outcomes(model, store, starts, batch_size, progress)
+    return fit_calibration(outcome, signs, ended, weights)
+
+
+def fit_calibration(
+    outcome: Outcome, signs: NDArray[np.int64], ended: NDArray[np.int64], weights: Floats
+) -> Calibration:
+    """Return the calibration of outcomes (n, …) by the true classes (n,), steps weighted (n,): Platt scaling."""
+    share = torch.from_numpy(weights / weights.sum() * len(weights))
+    occurs = torch.tensor([bool((signs == kind).any()) for kind in range(3)])
+    reward, end = outcome.reward.double().cpu(), outcome.termination.double().cpu()
+    logs, bias = torch.zeros(2, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    logs.requires_grad_(), bias.requires_grad_()
+    optimizer = torch.optim.LBFGS([logs, bias], max_iter=200, line_search_fn="strong_wolfe")
+    true_signs, true_ends = torch.from_numpy(signs), torch.from_numpy(ended).double()
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        shifted = logs[0].exp() * reward + torch.where(occurs, bias[:3], 0.0)
+        total = (share * functional.cross_entropy(shifted, true_signs, reduction="none")).sum()
+        if ended.any():
+            logits = logs[1].exp() * end + bias[3]
+            per_step = functional.binary_cross_entropy_with_logits(logits, true_ends, reduction="none")
+            total = total + (share * per_step).sum()
+        total = total + PULL * (logs.square().sum() + bias.square().sum() / 100)
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    scales, biases = logs.detach().exp().tolist(), bias.detach().tolist()
+    return Calibration(
+        reward_scale=scales[0],
+        reward_bias=(biases[0], biases[1], biases[2]),
+        termination_scale=scales[1],
+        termination_bias=biases[3],
     )

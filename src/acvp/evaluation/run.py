@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from acvp.bootstrap import LEVEL, RESAMPLES, Accumulator, Bootstrap, Curve
 from acvp.console import Device, Progress, Stage
 from acvp.data.merge import join
-from acvp.data.objects import ObjectFinder, Positions, find_positions
+from acvp.data.replay import Positions, find_positions
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowStart, choose_starts
 from acvp.errors import UserError
@@ -33,9 +34,17 @@ from acvp.evaluation.metrics import METRICS, TOTALS, FrameMetrics, formula, fram
 from acvp.evaluation.outcomes import measure_outcomes, predicts_outcomes
 from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_split, training_of
 from acvp.figures import write_figure
-from acvp.loaded import COPY_LAST, Load, LoadedModel, as_model, baselines, check_alike, identity
-from acvp.loaded import load as load_predictor
-from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
+from acvp.loaded import COPY_LAST, LoadedModel, as_model, baselines, check_alike, identity, load
+from acvp.models.pixels import ObjectFinder
+from acvp.runs import (
+    PLOTS_NAME,
+    OtherShardError,
+    ResultCache,
+    default_out,
+    numbers,
+    unfinished_results,
+    write_results,
+)
 
 FEW_EPISODES = 10
 """Below this many episodes a percentile bootstrap's bands are too narrow, and the result says so."""
@@ -170,7 +179,10 @@ def evaluate(
     progress: Progress = lambda done, total: None,
     results: ResultCache | None = None,
 ) -> Evaluation:
-    """Return the horizon curves of models and baselines on test windows; finished batches are cached in `results`."""
+    """Return the horizon curves of models and baselines on test windows; finished batches are cached in `results`.
+
+    OtherShardError after the windows of a shard, which make no curves.
+    """
     check_alike(models, part.store)
     everyone = [*models, *baselines(models[0])]
     context = max(model.predictor.context for model in everyone)
@@ -188,6 +200,8 @@ def evaluate(
         positions=positions,
     )
     accumulators = look_ahead(everyone, windows, frame_metrics(models[0], part, positions), progress, results)
+    if config.shard is not None:
+        raise OtherShardError
     names = tuple(model.name for model in everyone if model.baseline)
     facts = _facts(models[0], part, windows, config) | {"leading_metric": leading_metric(models)}
     facts |= {"models": {model.name: described(model) for model in models}}
@@ -259,16 +273,22 @@ def _facts(model: LoadedModel, part: HeldOutPart, windows: EvaluationWindows, co
 EVALUATION_NAME, PARTS_NAME = "evaluation.json", "evaluation.jsonl"
 
 
-def evaluate_runs(config: EvaluateConfig, stage: Stage, load: Load = load_predictor) -> dict[str, Any]:
-    """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds."""
+def evaluate_runs(config: EvaluateConfig, stage: Stage) -> dict[str, Any]:
+    """Evaluate the runs of a configuration, write all files, and return what evaluation.json holds.
+
+    Of a shard, only finished parts are written.
+    """
     started = time.monotonic()
-    models, part = open_runs(config.predictors, config.data, config.trained_on, config.device, load)
+    models, part = open_runs(config.predictors, config.data, config.trained_on, config.device)
     media = MediaWriter(models, part, config)
     out = config.out or default_out(config.predictors)
-    with unfinished_results(out / PARTS_NAME) as results:
+    with unfinished_results(out / PARTS_NAME, config.shard) as results:
         keys = measured_keys(models, part.store, config, results, stage("testing keys")) if config.key_steps else {}
-        evaluation = evaluate(models, part, config, stage("looking ahead"), results)
         outcomes = _outcomes(models, part, config, results, stage)
+        try:
+            evaluation = evaluate(models, part, config, stage("looking ahead"), results)
+        except OtherShardError:
+            return results.shard_body()
         clips = media.write(out, stage("making videos"))
         body = evaluation.to_dict() | {"outcomes": outcomes, "keys": keys, "clips": clips}
         write_plots(body, out / PLOTS_NAME, stage("drawing"))
@@ -287,13 +307,14 @@ def _outcomes(
         show = stage("rewards and terminations")
         settings = identity([model], part.store) | {"what": "rewards and terminations"} | options
         measure = partial(measure_outcomes, model, part.store, progress=show, **options)
-        if scores := results.part(settings, measure):
-            outcomes[model.name] = scores
+        with suppress(OtherShardError):
+            if scores := results.part(settings, measure):
+                outcomes[model.name] = scores
     return outcomes
 
 
 def open_runs(
-    runs: Sequence[Path], data: Sequence[Path], trained_on: Path | None, device: Device, load: Load = load_predictor
+    runs: Sequence[Path], data: Sequence[Path], trained_on: Path | None, device: Device
 ) -> tuple[list[LoadedModel], HeldOutPart]:
     """Return the models of runs, and the episodes of one or several datasets that none of them was trained on."""
     store = join(data)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from acvp.console import counted
 from acvp.data.frames import View
+from acvp.data.merge import openings, refuse_leaks
 from acvp.data.replay import replay, replay_game
-from acvp.data.split import refuse_leaks
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowReader, WindowStart
 from acvp.envs import Game
@@ -33,6 +33,8 @@ class Trained:
 
     held_out: Mapping[str, tuple[int, ...]]
     """Digest of each dataset → positions of its episodes that the run was not trained on."""
+    openings: frozenset[str] = frozenset()
+    """Of the episodes that it was trained on; empty for a run of an earlier version, which did not note them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +49,13 @@ class HeldOutPart:
 def held_out_part(
     store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
 ) -> HeldOutPart:
-    """Return the episodes that every run has held out, and all of a dataset whose digest no run names.
+    """Return the episodes that every run has held out, and those of a dataset whose digest no run names.
 
-    A dataset that some run does not name must have no episode of `trained_on`, nor one that was trained on as an
-    episode of another dataset here.
+    Of a dataset that some run does not name, episodes that begin like one that was trained on are left out; it must
+    have no episode of `trained_on`, nor one that was trained on as an episode of another dataset here.
     """
     runs = [run.held_out for run in trained if run is not None]
+    known = frozenset[str]().union(*(run.openings for run in trained if run is not None))
     held_out: list[int] = []
     named: dict[str, EpisodeStore] = {}  # digest → the episodes that were trained on
     unsure: list[EpisodeStore] = []
@@ -60,13 +63,20 @@ def held_out_part(
     for dataset in _datasets(store):
         own = [positions[dataset.digest] for positions in runs if dataset.digest in positions]
         free = sorted(set(range(len(dataset))).intersection(*own))
-        held_out += [first + position for position in free]
-        first += len(dataset)
+        if not own or len(own) < len(trained):
+            names = openings(dataset)
+            free = [position for position in free if names[position] not in known]
+            unsure.append(dataset.subset(free))
         if own:
             named[dataset.digest] = dataset.subset(sorted(set(range(len(dataset))) - set(free)))
-        if not own or len(own) < len(trained):
-            unsure.append(dataset.subset(free))
-    if named and not held_out:
+        held_out += [first + position for position in free]
+        first += len(dataset)
+    if not held_out and not named:
+        raise UserError(
+            f"{store.path}: every episode of it begins like one that was trained on; record a test dataset with "
+            "another seed, or pass the training dataset itself as --data"
+        )
+    if not held_out:
         raise UserError(
             f"{store.path}: the runs have no held-out episode in common in it; train them with one --seed, or record a "
             "test dataset with another seed and pass it as --data"
@@ -78,7 +88,7 @@ def held_out_part(
     elif named:
         how = _how_mixed(part, store, trained, named, trained_on)
     else:
-        how = _how_other(store, trained, trained_on)
+        how = _how_other(part, store, trained, trained_on)
     return HeldOutPart(store=part, how=how)
 
 
@@ -114,7 +124,7 @@ def _how_mixed(
 ) -> str:
     """Return how episodes were chosen where some datasets are named by some runs only, or by none."""
     compared = set(named) | (set() if trained_on is None else {trained_on.digest})
-    if all(run is not None and run.held_out.keys() <= compared for run in trained):
+    if all(run is not None and (run.openings or run.held_out.keys() <= compared) for run in trained):
         rest = "none of them is a copy of an episode that was trained on"
     else:
         rest = "contents not compared with all training data (--trained-on compares them)"
@@ -124,14 +134,20 @@ def _how_mixed(
     )
 
 
-def _how_other(store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None) -> str:
+def _how_other(
+    part: EpisodeStore, store: EpisodeStore, trained: Sequence[Trained | None], trained_on: EpisodeStore | None
+) -> str:
     """Return how episodes were chosen where no run names a dataset by its digest."""
     how = f"all {counted(len(store), 'episode')}"
+    if len(part) < len(store):
+        how = f"{len(part)} of {counted(len(store), 'episode')}, without those that begin like one that was trained on,"
     if None not in trained:  # a predictor alone need not say what it was trained on
         how += " of a dataset with another digest than the training data"
-    if trained_on is None:
-        return f"{how}; contents not compared (--trained-on compares them)"
-    return f"{how}; none of them is in the training dataset {trained_on.path}"
+    if trained_on is not None:
+        return f"{how}; none of them is in the training dataset {trained_on.path}"
+    if all(run is not None and run.openings for run in trained):
+        return f"{how}; none of them begins like an episode that was trained on"
+    return f"{how}; contents not compared (--trained-on compares them)"
 
 
 def refuse_unknown_split(model: LoadedModel, trained: Trained | None, store: EpisodeStore) -> None:
@@ -159,7 +175,7 @@ def training_of(path: Path) -> Trained | None:
     for digest, count in stores:
         held_out[digest] = tuple(i - first for i in config["held_out"] if first <= i < first + count)
         first += count
-    return Trained(held_out=held_out)
+    return Trained(held_out=held_out, openings=frozenset(config.get("openings", ())))
 
 
 def evenly(count: int, size: int) -> list[int]:
@@ -204,17 +220,11 @@ def sampled_plans(actions: int, steps: int, count: int, *key: int) -> Plans:
 
 
 def open_game(store: EpisodeStore) -> Game:
-    """Return the game of a dataset; refuse one that cannot return to a saved state."""
+    """Return the game of a dataset, to replay its episodes and try plans of actions on the way."""
     try:
-        game = replay_game(store)
+        return replay_game(store)
     except UserError as error:
         raise UserError(f"{NEEDS}: {error}") from error
-    if not game.can_save:
-        raise UserError(
-            f"counterfactuals need a game that can save its state: {game.env_id} has no save_state and restore_state "
-            "(docs/environments.md)"
-        )
-    return game
 
 
 def branched_states(

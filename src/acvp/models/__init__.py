@@ -9,8 +9,8 @@ from acvp.models.baselines import (
     MlpConfig,
     MlpPredictor,
 )
-from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError
 from acvp.models.config import (
+    ConfigError,
     DatasetSplit,
     PredictorConfig,
     config_class,
@@ -21,7 +21,7 @@ from acvp.models.config import (
     kinds,
 )
 from acvp.models.devices import bfloat16, compile_networks, keep_freed_memory, pick_device, without_denormals
-from acvp.models.heads import Outcome
+from acvp.models.layers import Outcome
 from acvp.models.networks import (
     FeedforwardConfig,
     FeedforwardPredictor,
@@ -30,7 +30,7 @@ from acvp.models.networks import (
     RecurrentConfig,
     RecurrentPredictor,
 )
-from acvp.models.pixels import Normalizer
+from acvp.models.pixels import ActionError, FrameError, InputTypeError, Normalizer
 from acvp.models.predictor import (
     ActionFactors,
     HistoryPredictor,

@@ -21,8 +21,7 @@ from acvp.artifacts import (
     to_files,
     write_folder,
 )
-from acvp.models.checks import ConfigError
-from acvp.models.config import build, config_from_dict, config_to_dict
+from acvp.models.config import ConfigError, build, config_from_dict, config_to_dict
 
 KIND = Kind("a predictor", format=1, network="predictor")
 

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape
-from acvp.models.config import PredictorConfig
-from acvp.models.encoder_decoder import GRAY_84, linear, paper_view
-from acvp.models.heads import Outcome, RewardTerminationHeads
+from acvp.models.config import ConfigError, FrameShape, PredictorConfig
+from acvp.models.encoder_decoder import GRAY_84, paper_view
+from acvp.models.layers import Outcome, RewardTerminationHeads, linear
 from acvp.models.predictor import HistoryPredictor
 
 GRAY_HIDDEN = (1200, 2048, 2048, 1200)

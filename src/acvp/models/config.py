@@ -20,7 +20,7 @@ import torch
 
 from acvp.data.frames import View
 from acvp.data.store import EpisodeStore
-from acvp.models.checks import ConfigError, FrameShape, require_frame, require_positive, require_whole
+from acvp.errors import UserError
 
 BUILT_IN = {
     "feedforward": "acvp.models.networks",
@@ -36,6 +36,32 @@ BUILT_IN = {
 ENTRY_POINTS = "acvp.predictors"
 """Entry point group of installed packages that bring predictors."""
 _CLASSES: dict[str, type[Any]] = {}
+FrameShape = tuple[int, int, int]
+"""(height, width, channels) of one frame."""
+
+
+class ConfigError(UserError, ValueError):
+    """A configuration that no network can be built from."""
+
+
+def require_positive(**values: int | float) -> None:
+    """Refuse the first value that is not above zero, by name."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ConfigError(f"{name} is {value}; it must be above 0")
+
+
+def require_whole(**values: int) -> None:
+    """Refuse the first value that is not a whole number above zero, by name."""
+    for name, value in values.items():
+        if type(value) is not int or value < 1:
+            raise ConfigError(f"{name} is {value}; it must be a whole number above 0")
+
+
+def require_frame(frame: FrameShape) -> None:
+    """Refuse anything but three whole numbers above zero."""
+    if len(frame) != 3 or not all(type(side) is int and side > 0 for side in frame):
+        raise ConfigError(f"frame is {frame}; it must be (height, width, channels), whole numbers above 0")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 From top to bottom: sizes of the paper's networks and of those derived for frames of other shapes (strided convolutions
 that halve the frame, with pads chosen so that deconvolutions mirror them exactly, until its shorter side has at most 12
-pixels); layers with Caffe's "xavier" initialization, biases zero, every random number from the generator
-passed in; the sizes of a stack of strided convolutions that deconvolutions mirror exactly; a strided deconvolution,
+pixels); the sizes of a stack of strided convolutions that deconvolutions mirror exactly; a strided deconvolution,
 computed in whichever of two equal forms is faster; the config; encoder and decoder.
 
 Shapes: B batch, A actions, N rows, C channels, H height, W width, n hidden units, m frames of history; of a
@@ -15,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import sqrt
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, require_positive, require_whole
-from acvp.models.config import PredictorConfig
+from acvp.models.config import ConfigError, FrameShape, PredictorConfig, require_positive, require_whole
+from acvp.models.layers import Pair, convolution, fill_uniform, linear
 
 ATARI: FrameShape = (210, 160, 3)
 GRAY_84: FrameShape = (84, 84, 1)
@@ -103,45 +101,6 @@ def _layer(size: Pair) -> tuple[int, Pair, int, Pair]:
                 best = cost, (kernel, pad, stride, after)
     assert best is not None, f"no layer for {size}"
     return best[1]
-
-
-Pair = tuple[int, int]
-"""(height, width)."""
-
-
-def caffe_bound(weight: Tensor) -> float:
-    """Return Caffe's xavier bound sqrt(3 / fan_in), fan_in being the size of weight[0] (also for a deconvolution)."""
-    return sqrt(3.0 / weight[0].numel())
-
-
-def fill_uniform(weight: Tensor, generator: torch.Generator, bound: float | None = None) -> None:
-    """Fill a weight from U(-bound, bound) in place; without a bound, Caffe's."""
-    limit = caffe_bound(weight) if bound is None else bound
-    if not weight.is_meta:
-        nn.init.uniform_(weight, -limit, limit, generator=generator)
-
-
-def linear(
-    inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True, bound: float | None = None
-) -> nn.Linear:
-    """Return a fully-connected layer, its weight from U(-bound, bound), its bias zero."""
-    layer = nn.Linear(inputs, outputs, bias, device="meta").to_empty(device=torch.get_default_device())
-    fill_uniform(layer.weight, generator, bound)
-    if bias:
-        nn.init.zeros_(layer.bias)
-    return layer
-
-
-def convolution(
-    inputs: int, outputs: int, kernel: int, stride: int, pad: Pair, generator: torch.Generator
-) -> nn.Conv2d:
-    """Return a strided convolution with Caffe's initialization."""
-    layer = nn.Conv2d(inputs, outputs, kernel, stride, pad, device="meta")
-    layer = layer.to_empty(device=torch.get_default_device())
-    fill_uniform(layer.weight, generator)
-    assert layer.bias is not None
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 def stack_sizes(size: Pair, kernels: Sequence[int], pads: Sequence[Pair], strides: Sequence[int]) -> tuple[Pair, ...]:

@@ -1,23 +1,106 @@
-"""Pixels: the one converter between frames at rest (uint8, channel last) and in a model (float), and wrong pixels.
+"""Frames and actions as models take them: checked, converted, and predictions compared with the truth by pixels.
+
+Each error at this edge names the shapes it saw and the cure. There is one converter between frames at rest (uint8,
+channel last) and in a model (float).
 
 There is one definition of a wrong pixel. Where a palette says what is right, a pixel is wrong if its nearest color of
-the palette is not the true one; where there is none, if it is off by more than WRONG_BY in any channel.
+the palette is not the true one; where there is none, if it is off by more than WRONG_BY in any channel. The controlled
+object is found where its true patch fits best.
 
-Shapes: ... any leading sizes (batch, time), B frames, C channels, H height, W width, N pixels or
-palette colors, K colors.
+Shapes: ... any leading sizes (batch, time), B batch, T time, A actions, C channels, H height, W width, N pixels or
+palette colors, K colors; h height and w width of the view.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot
+
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from acvp.models.checks import FrameError, FrameShape, InputTypeError
+from acvp.models.config import FrameShape
 
 WRONG_BY = 8
 """Pixel values by which a pixel may be off where no palette says what is right."""
+PATCH, NEAR, SEARCH = 0.04, 0.04, 0.12
+"""Of the frame's longer side: half the patch's side, how far off an object may be before it is lost, search radius."""
+STANDS_OUT = 16
+"""Pixel values by which a pixel of the patch must differ from the mean image to count as the object's."""
+PRESENT = 0.5
+"""A patch fits if its squared error is below this share of the mean image's; otherwise the object has vanished."""
+
+Frame = NDArray[np.float32]  # (h, w, C)
+
+
+class FrameError(ValueError):
+    """Frames of a shape the predictor cannot take."""
+
+
+class ActionError(ValueError):
+    """Actions of a shape or value the predictor cannot take."""
+
+
+class InputTypeError(TypeError):
+    """Frames or actions of a type the predictor cannot take."""
+
+
+def check_frames(frames: Tensor, frame_shape: FrameShape, least: int) -> None:
+    """Refuse anything but normalized float frames (B, T, C, H, W) with T of at least ``least``."""
+    height, width, channels = frame_shape
+    expected = f"(B, T, {channels}, {height}, {width})"
+    if not isinstance(frames, Tensor) or not frames.is_floating_point():
+        kind = frames.dtype if isinstance(frames, Tensor) else type(frames).__name__
+        raise InputTypeError(f"frames are {kind}, expected float {expected}; convert with normalizer.to_float first")
+    if frames.ndim != 5 or tuple(frames.shape[2:]) != (channels, height, width):
+        raise FrameError(f"frames have shape {tuple(frames.shape)}, expected {expected}, oldest first")
+    if frames.shape[0] == 0:
+        raise FrameError(f"frames have shape {tuple(frames.shape)}: the batch is empty")
+    if frames.shape[1] < least:
+        raise FrameError(
+            f"frames have shape {tuple(frames.shape)}: {frames.shape[1]} frames in time, at least {least} are needed"
+        )
+
+
+def check_window(frames: Tensor, actions: Tensor, predict: int) -> None:
+    """Refuse a training window whose frames, actions and number of predictions do not fit together."""
+    if predict < 1:
+        raise FrameError(f"predict is {predict}; at least 1 frame must be predicted")
+    rows, times = frames.shape[:2]
+    if tuple(actions.shape[:2]) != (rows, times - 1):
+        raise ActionError(
+            f"actions have shape {tuple(actions.shape)} beside frames {tuple(frames.shape)}; "
+            f"expected ({rows}, {times - 1}, ...): one action between each two frames"
+        )
+
+
+def action_vectors(actions: Tensor, count: int, leading: tuple[int, ...]) -> Tensor:
+    """Return actions as float vectors (*leading, A), from indices (*leading) or vectors (*leading, A)."""
+    if not isinstance(actions, Tensor):
+        raise InputTypeError(f"actions are {type(actions).__name__}; pass a tensor of indices or of vectors")
+    if tuple(actions.shape) == (*leading, count):
+        return actions if actions.is_floating_point() else actions.float()
+    if tuple(actions.shape) != leading:
+        raise ActionError(
+            f"actions have shape {tuple(actions.shape)}, expected {leading} for indices below {count} "
+            f"or {(*leading, count)} for action vectors"
+        )
+    return _one_hot(actions, count)
+
+
+def _one_hot(actions: Tensor, count: int) -> Tensor:
+    if actions.is_floating_point() or actions.dtype == torch.bool:
+        raise InputTypeError(f"action indices are {actions.dtype}; pass integers below {count}, or vectors of {count}")
+    actions = actions.long()
+    low, high = (int(limit) for limit in actions.aminmax()) if actions.numel() else (0, 0)
+    if low < 0 or high >= count:
+        worst = low if low < 0 else high
+        raise ActionError(f"action {worst} is outside 0..{count - 1}: the predictor knows {count} actions")
+    return torch.nn.functional.one_hot(actions, count).float()
 
 
 class Normalizer(nn.Module):
@@ -129,3 +212,62 @@ def _least_distance(colors: Tensor) -> Tensor:
     """Return the distance between the two closest of colors (K, C); of a single color, a large one."""
     apart = torch.cdist(colors, colors) + torch.eye(len(colors)) * 1e3
     return apart.min()
+
+
+@dataclass(frozen=True)
+class Target:
+    """The object in a true frame: its patch, and where to look for it."""
+
+    corner: tuple[int, int]
+    """Row and column of the patch in the region."""
+    region: tuple[slice, slice]
+    """Part of the frame that is searched."""
+    patch: Frame
+    mask: Frame
+    """1 on the object's pixels."""
+    absent: float
+    """Squared error of the mean image in the object's place."""
+
+
+class ObjectFinder:
+    """Finds the controlled object of true frames in predictions."""
+
+    def __init__(self, recorded: tuple[int, int], mean: Frame) -> None:
+        """``recorded`` is the (height, width) that positions refer to, ``mean`` the mean image in the view."""
+        self._mean = np.ascontiguousarray(mean, np.float32)
+        self._scale = mean.shape[0] / recorded[0], mean.shape[1] / recorded[1]
+        side = max(recorded)
+        self.near, self.search = NEAR * side, SEARCH * side
+        self._half = [max(1, round(PATCH * side * scale)) for scale in self._scale]
+        self._radius = [max(1, round(self.search * scale)) for scale in self._scale]
+
+    def target(self, truth: Frame, position: Sequence[float]) -> Target | None:
+        """Return the object of a true frame, None where it is not drawn or looks like the mean image."""
+        if np.isnan(position[0]):
+            return None
+        patch, region = [], []
+        for axis in (0, 1):
+            size, half, radius = truth.shape[axis], self._half[axis], self._radius[axis]
+            middle = int(min(max((position[axis] + 0.5) * self._scale[axis], 0), size - 1))
+            patch.append(slice(max(0, middle - half), min(size, middle + half + 1)))
+            region.append(slice(max(0, middle - half - radius), min(size, middle + half + 1 + radius)))
+        rows, columns = patch
+        true, mean = truth[rows, columns], self._mean[rows, columns]
+        mask = (np.abs(true - mean).max(2, keepdims=True) > STANDS_OUT).astype(np.float32)
+        if not mask.any():
+            return None
+        absent = float((np.square(true - mean) * mask).sum())
+        corner = rows.start - region[0].start, columns.start - region[1].start
+        full_mask = np.ascontiguousarray(np.broadcast_to(mask, true.shape))
+        return Target(corner, (region[0], region[1]), np.ascontiguousarray(true), full_mask, absent)
+
+    def distance(self, predicted: Frame, target: Target) -> float:
+        """Return how far from its true place the object is in a prediction, in recorded pixels; inf: nowhere near."""
+        region = np.ascontiguousarray(predicted[target.region])
+        misfit = cv2.matchTemplate(region, target.patch, cv2.TM_SQDIFF, mask=target.mask)
+        row, column = target.corner
+        best = int(misfit.argmin()) if misfit[row, column] > misfit.min() else row * misfit.shape[1] + column
+        if misfit.flat[best] > PRESENT * target.absent:
+            return np.inf
+        down, right = divmod(best, misfit.shape[1])
+        return hypot((down - row) / self._scale[0], (right - column) / self._scale[1])

@@ -20,10 +20,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
-from acvp.models.checks import ConfigError, FrameError, FrameShape, action_vectors, check_frames, check_window
-from acvp.models.config import DatasetSplit, PredictorConfig, Progress, build, register
-from acvp.models.heads import Outcome, head_losses
-from acvp.models.pixels import Normalizer
+from acvp.models.config import ConfigError, DatasetSplit, FrameShape, PredictorConfig, Progress, build, register
+from acvp.models.layers import Outcome, head_losses
+from acvp.models.pixels import FrameError, Normalizer, action_vectors, check_frames, check_window
 
 Metrics = dict[str, Tensor]
 """Parts of a loss by name, to be logged."""
@@ -233,6 +232,18 @@ class Predictor(Shareable):
     def shared_noise(self) -> AbstractContextManager[None]:
         """Return a context that leaves the sampling noise as it found it: what is drawn inside is drawn again after."""
         return nullcontext()
+
+    # --- Uncertainty --------------------------------------------------------------------------------------------------
+
+    gives_uncertainty: ClassVar[bool] = False
+    """Whether `uncertainty` has a probability for every pixel."""
+
+    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor | None:
+        """Return the probability that each pixel of a predicted frame (B, C, H, W) is another color, (B, H, W).
+
+        ``state`` and ``action`` are those that it was predicted from. None: this predictor knows no probabilities.
+        """
+        return None
 
     # --- Export -------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from acvp.models.checks import ActionError, ConfigError, FrameError, InputTypeError, action_vectors
-from acvp.models.heads import Outcome
+from acvp.models.config import ConfigError
+from acvp.models.layers import Outcome
+from acvp.models.pixels import ActionError, FrameError, InputTypeError, action_vectors
 from acvp.models.predictor import Predictor, State, imagine
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acvp.errors import UserError
-from acvp.models.checks import ConfigError, FrameShape, require_whole
-from acvp.models.config import PredictorConfig
+from acvp.models.config import ConfigError, FrameShape, PredictorConfig, require_whole
 
 Palette = tuple[tuple[int, ...], ...]
 """A color each, of C values 0..255."""
@@ -96,16 +95,20 @@ class ObjectConfig(PixelConfig):
     """Pixels (down, right) by which an object may move in a step."""
     moving_colors: tuple[int, ...] = ()
     """Numbers of the colors whose pixels are objects except where they nearly always are."""
+    controlled_colors: tuple[int, ...] = ()
+    """Numbers of the main colors of objects whose moves depend on the action."""
     features: int = 128
-    """Features of an object."""
+    """Features of an object: so many for its move, and as many for drawing it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = all(type(color) is int and 0 <= color < len(self.palette) for color in self.moving_colors)
+        named = self.moving_colors + self.controlled_colors
+        known = all(type(color) is int and 0 <= color < len(self.palette) for color in named)
         if not self.moves or len(set(self.moves)) != len(self.moves) or not known:
             raise ConfigError(
-                f"moves are {str(self.moves)[:200]} and moving_colors {str(self.moving_colors)[:200]}; they must be "
-                "different moves, at least one, and numbers of colors"
+                f"moves are {str(self.moves)[:200]}, moving_colors {str(self.moving_colors)[:200]} and "
+                f"controlled_colors {str(self.controlled_colors)[:200]}; they must be different moves, at least one, "
+                "and numbers of colors"
             )
         if self.context < SEEN_FRAMES:
             raise ConfigError(f"context is {self.context}; objects are seen in {SEEN_FRAMES} frames")

@@ -39,6 +39,13 @@ def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, target: Tensor
     return loss.to(own.device)
 
 
+def color_probability(own: Tensor, motion: Tensor, moved: Tensor, color: Tensor) -> Tensor:
+    """Return the probability of colors (n, q), predicted directly or copied; takes what `copy_mixture_loss` takes."""
+    weight = own.new_ones(*own.shape[:2], own.shape[2] + 1)  # one color more, for what comes from outside
+    weight = weight.scatter_add_(2, moved, motion.exp()[:, None].expand_as(moved))[..., :-1]
+    return (own + weight.log()).softmax(2).gather(2, color.clamp(min=0)[..., None])[..., 0]
+
+
 class _CopyMixtureLoss(torch.autograd.Function):
     """A color is predicted directly or copied, and its probabilities add up.
 

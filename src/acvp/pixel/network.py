@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.encoder_decoder import convolution, linear
-from acvp.models.heads import RewardTerminationHeads
+from acvp.models.layers import RewardTerminationHeads, convolution, linear
 from acvp.models.predictor import ActionFactors
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.loss import NO_PIXEL
@@ -236,8 +235,7 @@ def decode_changes(
     if excluded is not None:
         own.masked_fill_(excluded, -torch.inf)
     highest, stays = own.amax(2), own.gather(2, now.clamp(min=0)[..., None])[..., 0]
-    others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color that is not copied
-    may_change = (highest - stays > (motion[:, 0] - others)[:, None]) & (now != NO_PIXEL)
+    may_change = (highest - stays > keeping_odds(motion)[:, None]) & (now != NO_PIXEL)
     cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
     moved = copied_colors(add_border(seen[None], config), torch.zeros_like(cell), cell, pixel, config)
     colors = own.shape[2]
@@ -248,3 +246,12 @@ def decode_changes(
     not_copied = (best < highest[cell, pixel]).nonzero()[:, 0]
     after[not_copied] = own[cell[not_copied], pixel[not_copied]].argmax(1)
     return now.index_put((cell, pixel), after)
+
+
+def keeping_odds(motion: Tensor) -> Tensor:
+    """Return by how much keeping a color is more probable than any other way to get one, of logits (h·w, S), (h·w,).
+
+    A pixel certainly keeps its color if no other logit of a color is above this color's by more than that.
+    """
+    others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color that is not copied
+    return motion[:, 0] - others

@@ -13,13 +13,13 @@ R frames, C planes, H height, W width.
 from __future__ import annotations
 
 from math import pi
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.encoder_decoder import convolution, fill_uniform, linear
+from acvp.models.layers import convolution, fill_uniform, linear
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
 
 SEEN, DRAWN = 32, 32
@@ -64,14 +64,14 @@ class Trail(NamedTuple):
         return torch.cat((self.present, bits), 1)
 
 
-def find_trail(colors: Tensor, own: Tensor, number: int) -> Trail:
+def find_trail(colors: Tensor, shown: Tensor, own: Tensor, number: int) -> Trail:
     """Return the trails of objects in windows (n, 4, V, V) of the last frames, of ``number`` colors.
 
-    ``own`` (n, V, V) are the objects' pixels in the newest frame.
+    ``shown`` (n, V, V) are the windows in which the objects were last seen, ``own`` (n, V, V) their pixels there.
     """
-    side, newest = colors.shape[-1], colors[:, 0].flatten(1)
+    side = colors.shape[-1]
     counts = torch.zeros(len(colors), number + 1, device=colors.device)
-    main = counts.scatter_add_(1, newest, own.flatten(1).float()).argmax(1)  # (n,)
+    main = counts.scatter_add_(1, shown.flatten(1), own.flatten(1).float()).argmax(1)  # (n,)
     shown = colors == main[:, None, None, None]  # (n, 4, V, V)
     lines = torch.stack((shown.any(3), shown.any(2)), 2).to(torch.uint8)  # (n, 4, 2, V)
     first, last = lines.argmax(3), side - 1 - lines.flip(3).argmax(3)  # (n, 4, 2)
@@ -92,14 +92,32 @@ class Seen(NamedTuple):
     """The last actions, (n, 3·A); zeros where they are not known."""
 
 
+class Features(nn.Module):
+    """Features of objects before the action."""
+
+    def __init__(self, actions: int, features: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.gather = linear(CHANNELS[-1] * SMALLEST**2, features, generator)
+        self.summary = linear(SUMMARY, features, generator)
+        self.past = linear(PAST_ACTIONS * actions, features, generator, bias=False)
+
+    def forward(self, hidden: Tensor, seen: Seen) -> Tensor:
+        """Return features (n, F) of what the convolutions leave of the seen windows, and of the rest."""
+        features: Tensor = self.gather(hidden) + self.summary(seen.summary) + self.past(seen.past)
+        return features
+
+
 class ObjectNetwork(nn.Module):
     """Moves and draws objects.
 
     ::
 
-        x_t-3:t, background, recency ── conv ×4 ── linear ──(+)── · action ── features ─┬── move
-        23×32×32                        64×4×4      128   summary, a_t-3:t-1            └── + move ── sketch ── colors
-                                                             x_t, background, x_t-3:t moved ──────────┘     (N+5)×32×32
+        x_t-3:t, background, recency ── conv ×4 ─┬─ linear ──(+)── · action ── move
+        23×32×32                        64×4×4   │   128   summary, a_t-3:t-1   └──────┐
+                                                 └─ linear ──(+)── + action ── + move ─┴─ sketch ── colors
+                                                                 x_t, background, x_t-3:t moved ─┘   (N+5)×32×32
+
+    Move and drawing have separate features: the loss of a drawing sums hundreds of pixels and would outweigh a move.
     """
 
     def __init__(self, colors: int, moves: int, actions: int, features: int, generator: torch.Generator) -> None:
@@ -111,10 +129,10 @@ class ObjectNetwork(nn.Module):
         self.shrink = convolution(first, second, 3, 2, (1, 1), generator)
         self.smallest = convolution(second, third, 3, 2, (1, 1), generator)
         self.refine = convolution(third, third, 3, 1, (1, 1), generator)
-        self.gather = linear(third * SMALLEST**2, features, generator)
-        self.summary = linear(SUMMARY, features, generator)
-        self.past = linear(PAST_ACTIONS * actions, features, generator, bias=False)
+        self.moving = Features(actions, features, generator)
+        self.drawing = Features(actions, features, generator)
         self.action = linear(actions, 2 * features, generator, bias=False, bound=0.0)
+        self.drawing_action = linear(actions, features, generator, bias=False, bound=0.0)
         self.mix = linear(features, features, generator)
         self.mixed = linear(features, features, generator)
         self.head = linear(features, moves + 1, generator)
@@ -131,20 +149,21 @@ class ObjectNetwork(nn.Module):
             self.copy.bias[colors : colors + 2] = torch.tensor((STAY_ODDS, REVEAL_ODDS))
 
     def look(self, seen: Seen) -> Tensor:
-        """Return features (n, F) of objects before the action."""
-        colors = functional.embedding(seen.colors, self.colors).permute(0, 1, 4, 2, 3).flatten(1, 2)
+        """Return features (n, 2·F) of objects before the action: of their moves, and of their drawings."""
+        colors = embedded(seen.colors, self.colors)
         hidden = functional.relu(self.stem(torch.cat((colors, seen.planes), 1)))  # (n, 24, 16, 16)
         hidden = functional.relu(self.shrink(hidden))  # (n, 48, 8, 8)
         hidden = functional.relu(self.smallest(hidden))  # (n, 64, 4, 4)
-        hidden = functional.relu(hidden + self.refine(hidden))
-        features: Tensor = self.gather(hidden.flatten(1)) + self.summary(seen.summary) + self.past(seen.past)
-        return features
+        hidden = functional.relu(hidden + self.refine(hidden)).flatten(1)
+        return torch.cat((self.moving(hidden, seen), self.drawing(hidden, seen)), 1)
 
-    def act(self, features: Tensor, actions: Tensor) -> Tensor:
-        """Return features (n, F) under action vectors (n, A)."""
+    def act(self, features: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features (n, F) of moves, and of drawings, of objects with features (n, 2·F) under actions (n, A)."""
+        moving, drawing = features.chunk(2, 1)
         gain, shift = self.action(actions).chunk(2, 1)
-        features = functional.relu(torch.addcmul(features + shift, features, gain))
-        return functional.relu(features + self.mixed(functional.relu(self.mix(features))))
+        moving = functional.relu(torch.addcmul(moving + shift, moving, gain))
+        moving = functional.relu(moving + self.mixed(functional.relu(self.mix(moving))))
+        return moving, drawing + self.drawing_action(actions)
 
     def draw(self, features: Tensor, move: Tensor, copies: Tensor) -> Tensor:
         """Return logits (n, N + 5, D, D) of colors and of copies, after moves (n,); ``copies`` are (n, 5, D, D)."""
@@ -152,10 +171,33 @@ class ObjectNetwork(nn.Module):
         sketch = sketch.view(-1, SKETCH, SKETCH_SIDE, SKETCH_SIDE)
         sketch = functional.relu(functional.pixel_shuffle(self.enlarge(sketch), 2))  # (n, 24, 16, 16)
         sketch = functional.relu(functional.pixel_shuffle(self.sharpen(sketch), 2))  # (n, 16, 32, 32)
-        colors = functional.embedding(copies, self.colors).permute(0, 1, 4, 2, 3).flatten(1, 2)
+        colors = embedded(copies, self.colors)
         hidden = functional.relu(self.place(torch.cat((colors, sketch), 1)))  # (n, 24, 32, 32)
         logits: Tensor = self.copy(functional.relu(hidden + self.blend(hidden)))
         return logits
+
+
+class _Embedded(torch.autograd.Function):
+    """Numbers of colors: PyTorch's own backward pass of an embedding took a seventh of the training time."""
+
+    @staticmethod
+    def forward(context: Any, colors: Tensor, table: Tensor) -> Tensor:
+        context.save_for_backward(colors, table)
+        return functional.embedding(colors, table).movedim(-1, 2).flatten(1, 2)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        colors, table = context.saved_tensors
+        number, planes, *sides = colors.shape
+        of_numbers = gradients[0].view(number, planes, -1, *sides).unbind(2)  # (n, P, V, V) each
+        sums = [colors.flatten().bincount(of.flatten(), len(table)) for of in of_numbers]
+        return None, torch.stack(sums, 1).to(table.dtype)
+
+
+def embedded(colors: Tensor, table: Tensor) -> Tensor:
+    """Return windows of P planes of colors (n, P, V, V) as numbers of a table (N + 1, E), (n, P·E, V, V)."""
+    numbers: Tensor = _Embedded.apply(colors, table)  # type: ignore[no-untyped-call]
+    return numbers
 
 
 def summarize(

@@ -6,7 +6,7 @@ a window centered on it (object_network.py). The grid predicts everything else: 
 flickers. Where windows of objects overlap, a pixel belongs to the object whose new center is nearest.
 
 Training sees many more objects than frames of the grid: the grid learns from some of a batch's windows, the objects
-from all of them.
+from all of them. Controlled objects are learned in every frame of a window: they decide whether keys work.
 
 Shapes: B batch, K predicted steps, R rows, n objects of all rows, T frames, H height, W width, A actions, N colors,
 D side of a drawn window.
@@ -14,7 +14,7 @@ D side of a drawn window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,10 +24,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.errors import UserError
-from acvp.models.checks import FrameShape, action_vectors, check_frames, check_window
-from acvp.models.config import DatasetSplit, Progress
-from acvp.models.encoder_decoder import linear
-from acvp.models.heads import Outcome, RewardTerminationHeads
+from acvp.models.config import DatasetSplit, FrameShape, Progress
+from acvp.models.layers import Outcome, RewardTerminationHeads, linear
+from acvp.models.pixels import action_vectors, check_frames, check_window
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.loss import NO_PIXEL
@@ -47,12 +46,12 @@ from acvp.pixel.object_windows import (
     within,
 )
 from acvp.pixel.objects import (
+    BACKGROUND,
     Background,
     FrameObjects,
-    displacements,
     find_background,
-    find_boxes,
     find_moves,
+    follow,
 )
 from acvp.pixel.palette import color_numbers, packed
 from acvp.pixel.predictor import PixelPredictor, PixelState
@@ -61,10 +60,14 @@ MOST_MOVES = 160
 """Moves that are distinguished."""
 QUIET_ONE_IN = 8
 """The loss takes one in so many objects that neither change nor are lively, with that weight."""
-DRAWN_ONE_IN = 2
+DRAWN_ONE_IN = 4
 """Of the objects that the loss takes, one in so many is drawn, with that weight."""
 DRAWING_WEIGHT = 0.1
 """Weight of a drawn pixel's loss beside that of a move."""
+CONTROLLED_TARGETS = 12
+"""Last frames of a window in which the moves of controlled objects are learned; other objects in the predicted ones."""
+CONTROLLED_WEIGHT = 16.0
+"""Weight of a controlled object's move beside that of another one."""
 GRID_ONE_IN = 4
 """The grid learns from one in so many of a batch's windows, at least from one."""
 KNOWN_PAST = 0.9
@@ -88,6 +91,25 @@ class ObjectState(PixelState):
         return Memory(self.recent, self.under, self.age, self.past)
 
 
+class Moving(NamedTuple):
+    """Objects, and how they move to the next frame."""
+
+    objects: Objects
+    move: Tensor
+    """Number of the move, the last one where an object vanishes, (n,)."""
+    controlled: Tensor
+    """Whether the object has a controlled color, (n,)."""
+
+    def some(self, chosen: Tensor) -> Moving:
+        """Return some of the objects."""
+        return Moving(self.objects.some(chosen), self.move[chosen], self.controlled[chosen])
+
+    def renumbered(self, times: int, last: int) -> Moving:
+        """Return objects of the last of ``times`` frames of each window, with rows that count only those frames."""
+        window, time = self.objects.row // times, self.objects.row % times
+        return self._replace(objects=self.objects._replace(row=window * last + time - (times - last)))
+
+
 class StepLoss(NamedTuple):
     """The losses of objects in a step."""
 
@@ -107,6 +129,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     """The pixel-exact network for whatever is no object, and the object network for the rest."""
 
     config_class: ClassVar[type[Any]] = ObjectConfig
+    gives_uncertainty: ClassVar[bool] = False
 
     background: Tensor
     """Which colors are background at each pixel, a bit for each, (H, W, ⌈N / 8⌉)."""
@@ -138,8 +161,12 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             raise UserError("--model objects needs frames of up to 256 colors as they are recorded; use --model pixel")
         numbers = color_numbers(data.train, fields["palette"])
         background = find_background(data.train, numbers, len(fields["palette"]))
-        moves = find_moves(data.train, numbers, background, MOST_MOVES)
-        return fields | {"moving_colors": background.moving, "moves": moves}
+        moves, controlled = find_moves(data.train, numbers, background, MOST_MOVES)
+        return fields | {
+            "moving_colors": background.moving,
+            "moves": moves,
+            "controlled_colors": controlled,
+        }
 
     def calibrate(self, data: DatasetSplit, report: Callable[[str], None], progress: Progress) -> None:
         """Find the palette mask, and which colors are background where."""
@@ -147,8 +174,11 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         palette = self.object_config.palette
         background = find_background(data.train, color_numbers(data.train, palette), len(palette), progress)
         self.set_background(background)
+        config = self.object_config
+        controlled = ", ".join(f"rgb{palette[color]}" for color in config.controlled_colors) or "none"
         report(
-            f"objects: {len(background.moving)} of {len(palette)} colors move, in {len(self.object_config.moves)} ways"
+            f"objects: {len(background.moving)} of {len(palette)} colors move, in {len(config.moves)} ways; "
+            f"controlled by the actions: {controlled}"
         )
 
     def set_background(self, background: Background) -> None:
@@ -168,6 +198,17 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         pixels = classes.shape[-2] * classes.shape[-1]
         at = classes.flatten(-2).int() * pixels + torch.arange(pixels, dtype=torch.int32, device=classes.device)
         return self._table.index_select(0, at.flatten()).view_as(classes)
+
+    def _kinds_around(self, classes: Tensor, center: Tensor) -> Tensor:
+        """Return the kinds of windows of color classes (n, V, V) around centers (n, 2); BACKGROUND beyond the frame."""
+        height, width = self.object_config.frame[:2]
+        self._kinds(self.usual)  # the table
+        assert self._table is not None
+        line = torch.arange(classes.shape[-1], device=classes.device) - classes.shape[-1] // 2
+        down, right = (center[:, axis, None] + line for axis in (0, 1))  # (n, V)
+        within = ((down >= 0) & (down < height))[:, :, None] & ((right >= 0) & (right < width))[:, None]
+        at = (classes * height + down[:, :, None]) * width + right[:, None]
+        return self._table[at.where(within, 0)].masked_fill(~within, BACKGROUND)
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         super()._load_from_state_dict(*arguments)
@@ -245,23 +286,25 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         frame, after = self.predict(state, vectors[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
 
+    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> None:
+        """Return None: objects are drawn over the grid without a probability for every pixel."""
+
     def traceable(self) -> Self:
         """Refuse: finding connected regions is no operation of a traced graph."""
         raise UserError("predictors of kind objects cannot be exported to ONNX yet; train one with --model pixel")
 
     def _look(self, memory: Memory, objects: Objects | None = None) -> Look:
         """Return the objects of the newest frames, or the given ones, and what the network makes of them."""
-        objects = self.find(memory.recent[:, 0]) if objects is None else objects
-        seen, trail = see(memory, objects, self._kinds(memory.recent[:, 0]), self.object_config)
+        objects = self.find(memory.recent) if objects is None else objects
+        seen, trail = see(memory, objects, self._kinds_around, self.object_config)
         return Look(objects, trail, self.object_network.look(seen))
 
-    def find(self, classes: Tensor) -> Objects:
-        """Return the objects of frames of color classes (R, H, W)."""
-        kinds = self._kinds(classes)
-        boxes = [find_boxes(frame) for frame in kinds.numpy(force=True)]
-        row = np.repeat(np.arange(len(boxes)), [len(box) for box in boxes])
-        device = classes.device
-        return Objects(torch.from_numpy(row).to(device), torch.from_numpy(np.concatenate(boxes)).to(device))
+    def find(self, recent: Tensor) -> Objects:
+        """Return the objects of the last frames of color classes (R, 4, H, W), newest first."""
+        oldest_first = recent.flip(1).to(torch.uint8)
+        pixels, kinds = oldest_first.numpy(force=True), self._kinds(oldest_first).numpy(force=True)
+        newest = [follow(*window)[1] for window in zip(pixels, kinds, strict=True)]
+        return _objects(newest, recent.device)
 
     def _draw_all(
         self,
@@ -279,21 +322,21 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         objects = look.objects
         if not len(objects.row):
             return classes, outcome
-        acted = self.object_network.act(look.features, vectors[objects.row])
-        logits = self.object_network.head(acted)
+        moving, drawing = self.object_network.act(look.features, vectors[objects.row])
+        logits = self.object_network.head(moving)
         if self.temperature:
             noise = torch.empty_like(logits[::alike]).exponential_(generator=self.generator).log_()
             logits = logits / self.temperature - noise.repeat_interleave(alike, 0)
         move = logits.argmax(1)
         center = self._moved(objects, move)
         copies = copy_sources(memory, look, center, self.object_config)
-        drawn = drawn_colors(self.object_network.draw(acted, move, copies), copies)
+        drawn = drawn_colors(self.object_network.draw(drawing, move, copies), copies)
         at, mine = owned(objects.row, center, classes.shape)
         drawn = torch.where(self._allowed(at, drawn), drawn, copies[:, 1])
         painted = classes.flatten().clone()
         painted[at[mine]] = drawn[mine].to(painted.dtype)
         lively = are_lively(memory, objects)
-        return painted.view_as(classes), self._with_objects(outcome, acted, objects.row, lively)
+        return painted.view_as(classes), self._with_objects(outcome, moving, objects.row, lively)
 
     def _allowed(self, at: Tensor, colors: Tensor) -> Tensor:
         """Return whether the palette mask allows colors (n, D, D) at pixels ``at`` of frames (R, H, W)."""
@@ -339,18 +382,20 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         classes, vectors, predict = self._checked(batch)
         rng = np.random.default_rng(int(classes[:, -predict:].sum()))  # the same for the same windows
         vectors = vectors * torch.from_numpy(rng.random((len(classes), 1, 1)) < KNOWN_PAST).to(vectors)
-        newest = action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2]))[:, -predict:]
+        actions = action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2]))
+        newest = actions[:, -predict:]
         taught = max(1, len(classes) // GRID_ONE_IN)  # windows of which the grid learns
         if batch.teacher_forcing:
-            memory = self._memory(classes[:, :-1], past_actions(vectors, predict))
-            step = self._object_loss(memory, newest.flatten(0, 1), classes[:, -predict:].flatten(0, 1), rng)
+            count = max(predict, min(CONTROLLED_TARGETS, classes.shape[1] - SEEN_FRAMES))
+            memory = self._memory(classes[:, :-1], past_actions(vectors, count))
+            step = self._object_loss(memory, actions[:, -count:], classes[:, -count:], predict, rng)
             grid = self._every_state(self._frame(classes[:taught].long()), classes[:taught, -predict - 2 : -1].long())
             parts = [self._grid_loss(grid, newest[:taught].flatten(0, 1), step, taught * predict)]
         else:
             parts, state = [], self.observe(self._frame(classes[:, :-predict].long()), vectors[:, :-predict])
             for number in range(predict):
                 target = classes[:, number - predict]
-                step = self._object_loss(state.memory, newest[:, number], target, rng)
+                step = self._object_loss(state.memory, newest[:, number, None], target[:, None], 1, rng)
                 parts.append(self._grid_loss(state, newest[:, number], step, len(target)))
                 if number + 1 < predict:
                     with torch.no_grad():
@@ -371,34 +416,54 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             frames = self._all_classes(frames)
         return frames, action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2])), batch.predict
 
-    def _object_loss(self, memory: Memory, vectors: Tensor, target: Tensor, rng: np.random.Generator) -> StepLoss:
-        """Return the losses of moves and of drawing before ``target`` (R, H, W), and what is left to the grid."""
-        target, left = target.long(), target.long()
-        objects = self.find(memory.recent[:, 0])
-        nothing = vectors.new_zeros(())
-        if not len(objects.row):
-            return StepLoss(
-                nothing, nothing, left, vectors.new_zeros(0, self.object_config.features), objects.row, objects.row
-            )
-        move = self._true_moves(memory, objects, target)
-        center = self._moved(objects, move)
-        at, mine = owned(objects.row, center, target.shape)
-        left = left.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
-        lively = are_lively(memory, objects)
-        busy = lively | will_change(memory, objects, target)
+    def _object_loss(
+        self, memory: Memory, vectors: Tensor, targets: Tensor, whole: int, rng: np.random.Generator
+    ) -> StepLoss:
+        """Return the losses of objects before ``targets`` (B, T, H, W), and what is left to the grid.
+
+        In the last ``whole`` targets of a window all objects are learned, in the others the moves of controlled ones.
+        """
+        windows, times = targets.shape[:2]
+        moving = self._moving(memory, targets)
+        late = moving.objects.row % times >= times - whole
+        target, shown = targets[:, -whole:].flatten(0, 1).long(), memory.last(times, whole)
+        last = moving.some(late).renumbered(times, whole)
+        if not len(last.move):
+            return self._no_objects(target)
+        center = self._moved(last.objects, last.move)
+        at, mine = owned(last.objects.row, center, target.shape)
+        left = target.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
+        lively = are_lively(shown, last.objects)
+        busy = lively | will_change(shown, last.objects, target)
         counted = busy | torch.from_numpy(rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
         counted[int(rng.integers(len(counted)))] = True  # at least one
         weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))[counted] / len(target)
-        look = self._look(memory, Objects(objects.row[counted], objects.box[counted]))
-        acted = self.object_network.act(look.features, vectors[look.objects.row])
-        of_move = functional.cross_entropy(self.object_network.head(acted), move[counted], reduction="none")
+        every = vectors[:, -whole:].flatten(0, 1)
+        look, acted, drawing, loss = self._move_losses(shown, every, last.some(counted))
+        share = torch.where(last.controlled[counted], whole / times, 1.0)
+        of_moves = (loss * weight * share).sum()
+        early = moving.some(~late & moving.controlled)
+        if len(early.move):
+            of_moves = of_moves + self._move_losses(memory, vectors.flatten(0, 1), early)[3].sum() / (windows * times)
         drawn = torch.from_numpy(rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(busy)
-        center, mine, move = center[counted][drawn], mine[counted][drawn], move[counted][drawn]
-        copies = copy_sources(memory, look.some(drawn), center, self.object_config)
-        true = cut(target[:, None], look.objects.row[drawn], center, DRAWN, 0)[:, 0]
-        pixels = drawn_loss(self.object_network.draw(acted[drawn], move, copies), copies, true) * mine
-        of_drawing = (pixels.sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(center))
-        return StepLoss((of_move * weight).sum(), of_drawing, left, acted, look.objects.row, lively[counted])
+        chosen = counted.nonzero()[:, 0][drawn]
+        copies = copy_sources(shown, look.some(drawn), center[chosen], self.object_config)
+        true = cut(target[:, None], last.objects.row[chosen], center[chosen], DRAWN, 0)[:, 0]
+        pixels = drawn_loss(self.object_network.draw(drawing[drawn], last.move[chosen], copies), copies, true)
+        of_drawing = ((pixels * mine[chosen]).sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(chosen))
+        return StepLoss(of_moves, of_drawing, left, acted, look.objects.row, lively[counted])
+
+    def _no_objects(self, target: Tensor) -> StepLoss:
+        """Return the losses where targets (R, H, W) have no object before them."""
+        nothing, none = self.object_network.colors.new_zeros(()), target.new_zeros(0)
+        return StepLoss(nothing, nothing, target, nothing.new_zeros(0, self.object_config.features), none, none.bool())
+
+    def _move_losses(self, memory: Memory, vectors: Tensor, moving: Moving) -> tuple[Look, Tensor, Tensor, Tensor]:
+        """Return how objects look, their features of moves and of drawings under actions (R, A), and their losses."""
+        look = self._look(memory, moving.objects)
+        acted, drawing = self.object_network.act(look.features, vectors[moving.objects.row])
+        loss = functional.cross_entropy(self.object_network.head(acted), moving.move, reduction="none")
+        return look, acted, drawing, loss * torch.where(moving.controlled, CONTROLLED_WEIGHT, 1.0)
 
     def _grid_loss(
         self, state: PixelState, vectors: Tensor, step: StepLoss, rows: int
@@ -409,19 +474,29 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         outcome = self._with_objects(outcome, step.acted[mine], step.row[mine], step.lively[mine])
         return self._loss(features, state, step.left[:rows]), step.moves, step.drawing, outcome
 
-    def _true_moves(self, memory: Memory, objects: Objects, target: Tensor) -> Tensor:
-        """Return the numbers (n,) of the moves to the next frame, the last one where an object vanishes."""
+    def _moving(self, memory: Memory, targets: Tensor) -> Moving:
+        """Return the objects before each of ``targets`` (B, T, H, W), with their moves."""
         numbers = {move: number for number, move in enumerate(self.object_config.moves)}
-        vanished, moves = len(numbers), list[int]()
-        rows, boxes = objects.row.numpy(force=True), objects.box.numpy(force=True)
-        now, after = (frames.numpy(force=True).astype(np.uint8) for frames in (memory.recent[:, 0], target))
-        kinds, kinds_after = (self._kinds(frames).numpy(force=True) for frames in (memory.recent[:, 0], target))
-        for row in range(len(now)):
-            now_objects = FrameObjects(now[row], kinds[row], boxes[rows == row])
-            following = FrameObjects(after[row], kinds_after[row], find_boxes(kinds_after[row]))
-            taken = displacements(now_objects, following)
-            moves += [vanished if move is None else numbers.get(move, vanished) for move in taken]
-        return torch.tensor(moves, device=target.device)
+        recent = memory.recent.view(*targets.shape[:2], SEEN_FRAMES, *targets.shape[2:])
+        parts = (recent[:, 0].flip(1), recent[:, 1:, 0], targets[:, -1:])
+        every = torch.cat([part.to(torch.uint8) for part in parts], 1)  # (B, 3 + T + 1, H, W)
+        pixels, kinds = every.numpy(force=True), self._kinds(every).numpy(force=True)
+        before, moves = list[FrameObjects](), list[int]()
+        for window in zip(pixels, kinds, strict=True):
+            for objects, taken in follow(*window)[0][SEEN_FRAMES - 1 :]:
+                before.append(objects)
+                moves += [len(numbers) if move is None else numbers.get(move, len(numbers)) for move in taken]
+        colors = np.concatenate([objects.main_colors for objects in before])
+        controlled = torch.from_numpy(np.isin(colors, self.object_config.controlled_colors)).to(targets.device)
+        numbered = torch.tensor(moves, device=targets.device, dtype=torch.long)
+        return Moving(_objects(before, targets.device), numbered, controlled)
+
+
+def _objects(frames: Sequence[FrameObjects], device: torch.device) -> Objects:
+    """Return the objects of frames, a row each."""
+    row = np.repeat(np.arange(len(frames)), [len(objects.boxes) for objects in frames])
+    box, unseen = (np.concatenate([getattr(objects, name) for objects in frames]) for name in ("boxes", "unseen"))
+    return Objects(*(torch.from_numpy(array).to(device) for array in (row, box, unseen)))
 
 
 def _state(grid: PixelState, memory: Memory) -> ObjectState:

@@ -6,19 +6,24 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from acvp.models.checks import FrameShape
+from acvp.models.config import FrameShape
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.object_network import DRAWN, LOOKS, OLD, SEEN, Seen, Trail, find_trail, summarize
 from acvp.pixel.objects import MOVING
 
 LIVELY = 6
 """An object is lively if a pixel of it changed in fewer than so many steps."""
+
+
+KindsOf = Callable[[Tensor, Tensor], Tensor]
+"""The kinds of the pixels of windows of color classes (n, V, V) around centers (n, 2)."""
 
 
 class Memory(NamedTuple):
@@ -32,6 +37,10 @@ class Memory(NamedTuple):
     """Steps since each pixel last changed, at most OLD, (R, H, W) uint8."""
     past: Tensor
     """The last actions as vectors, oldest first, (R, 3, A); zeros where they are not known."""
+
+    def last(self, times: int, count: int) -> Memory:
+        """Return the memory at the last ``count`` of every ``times`` frames."""
+        return Memory(*(plane.view(-1, times, *plane.shape[1:])[:, -count:].flatten(0, 1) for plane in self))
 
 
 def remember(under: Tensor, age: Tensor, before: Tensor, now: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,10 +56,17 @@ class Objects(NamedTuple):
     """Number of the frame, (n,)."""
     box: Tensor
     """Top, left, bottom, right and kind, (n, 5)."""
+    unseen: Tensor
+    """Steps since each object was last seen, (n,)."""
 
     @property
     def center(self) -> Tensor:
+        """Rounded down, (n, 2)."""
         return (self.box[:, :2] + self.box[:, 2:4]) // 2
+
+    def some(self, chosen: Tensor) -> Objects:
+        """Return some of the objects."""
+        return Objects(self.row[chosen], self.box[chosen], self.unseen[chosen])
 
 
 def cut(planes: Tensor, row: Tensor, center: Tensor, side: int, fill: int) -> Tensor:
@@ -105,7 +121,7 @@ class Look(NamedTuple):
     def some(self, chosen: Tensor) -> Look:
         """Return the look of some of the objects."""
         trail = Trail(self.trail.offset[chosen], self.trail.present[chosen])
-        return Look(Objects(self.objects.row[chosen], self.objects.box[chosen]), trail, self.features[chosen])
+        return Look(self.objects.some(chosen), trail, self.features[chosen])
 
     def repeated(self, count: int) -> Look:
         """Return the look in ``count`` copies of each frame, one after the other."""
@@ -115,18 +131,18 @@ class Look(NamedTuple):
         return look._replace(objects=look.objects._replace(row=look.objects.row * count + copy))
 
 
-def see(memory: Memory, objects: Objects, kinds: Tensor, config: ObjectConfig) -> tuple[Seen, Trail]:
-    """Return what is seen of objects among newest frames of kinds of pixels (R, H, W), and their trails."""
+def see(memory: Memory, objects: Objects, kinds_of: KindsOf, config: ObjectConfig) -> tuple[Seen, Trail]:
+    """Return what is seen of objects, and their trails."""
     none, center = len(config.palette), objects.center
     planes = torch.cat((memory.recent, memory.under[:, None]), 1)
     colors = cut(planes, objects.row, center, SEEN, none).long()
-    kinds = cut(kinds[:, None], objects.row, center, SEEN, 0)[:, 0]
     age = cut(memory.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
-    own = inside(objects) & (kinds == objects.box[:, 4, None, None])
+    shown = colors[torch.arange(len(colors), device=colors.device), objects.unseen]  # when it was last seen, (n, V, V)
+    own = inside(objects) & (kinds_of(shown, center) == objects.box[:, 4, None, None])
     since = torch.where(own, age, OLD).amin((1, 2))
     recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
     size = objects.box[:, 2:4] - objects.box[:, :2] + 1
-    trail = find_trail(colors[:, :SEEN_FRAMES], own, none)
+    trail = find_trail(colors[:, :SEEN_FRAMES], shown, own, none)
     summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config.frame[:2])
     return Seen(colors, recency, summary, memory.past[objects.row].flatten(1)), trail
 

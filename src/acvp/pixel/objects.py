@@ -6,14 +6,21 @@ are. Pixels of other colors belong to objects where they are rare. A pixel that 
 has a cycling palette: all its colors are background. Regions of moving and of rare colors are separate objects, so that
 a sprite does not merge with the scenery it passes.
 
+Objects flicker: some games draw them only in every other frame. An object that is no longer seen is remembered for some
+frames, in which it can come back.
+
+Which objects the player controls is found the same way: the moves of objects of their main color depend on the action.
+
 Shapes: T frames, H height, W width, N colors, n objects.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -23,14 +30,14 @@ from acvp.data.statistics import Arrays, cached
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.models.config import Progress
-from acvp.pixel.config import Motion
+from acvp.pixel.config import SEEN_FRAMES, Motion
 
 BACKGROUND, MOVING, RARE = 0, 1, 2
 """Kinds of pixels."""
 SAMPLED_FRAMES = 8192
 """Frames whose colors are counted, spread over the dataset."""
-SAMPLED_PAIRS = 8192
-"""Pairs of consecutive frames in which moves are counted."""
+SAMPLED_STEPS = 4096
+"""Steps in which moves are counted."""
 BLOCK = 128
 """Frames counted together."""
 SPREAD = 4.0
@@ -47,14 +54,23 @@ MOST = 64
 """Objects of a frame, at most: the largest."""
 REACH = 16
 """Pixels that an object may move in a step, along either side."""
-OTHER_COLOR, OTHER_SIZE, FARTHEST = 12.0, 0.5, 30.0
-"""Costs of a link in pixels: for another main color, for each pixel of difference in size; and above which there is
-none."""
+CONTROLLED = 0.05
+"""Information in nats of the action about the moves of controlled objects, at least: it is 0.12 to 0.61 for those of
+five games, and at most 0.05 for nearly all others (results/object_moves.json)."""
+FEWEST_MOVES = 100
+"""Moves of a color from which its dependence on the action is judged."""
+UNSEEN = SEEN_FRAMES - 1
+"""Steps for which an object that is not seen is remembered."""
+OTHER_COLOR, OTHER_SIZE, NOT_SEEN, FARTHEST = 12.0, 0.5, 4.0, 30.0
+"""Costs of a link in pixels: for another main color, for each pixel of difference in size, for each step in which the
+object was not seen; and above which there is none."""
 
 Boxes = NDArray[np.int64]
 """Top, left, bottom, right (inclusive) and kind of each object, (n, 5)."""
 Frame = NDArray[np.uint8]
 """Color classes or kinds of pixels, (H, W)."""
+MoveCounts = Counter[tuple[int, Motion]]
+"""How often an action and a move came together."""
 
 
 @dataclass(frozen=True)
@@ -155,20 +171,54 @@ def centers(boxes: Boxes) -> NDArray[np.int64]:
     return middles
 
 
-class FrameObjects(NamedTuple):
-    """The objects of a frame."""
+@dataclass(frozen=True)
+class FrameObjects:
+    """The objects of a frame: those that are seen in it, and those remembered from the frames before."""
 
-    frame: Frame
-    kinds: Frame
     boxes: Boxes
+    main_colors: NDArray[np.int64]
+    """The most frequent color of each object, without background, (n,)."""
+    unseen: NDArray[np.int64]
+    """Steps since each object was last seen, (n,); 0: it is seen."""
 
-    def main_colors(self) -> NDArray[np.int64]:
-        """Return the most frequent color of each object, without background, (n,)."""
-        colors = np.zeros(len(self.boxes), np.int64)
-        for number, (top, left, bottom, right, kind) in enumerate(self.boxes):
+    @classmethod
+    def find(cls, frame: Frame, kinds: Frame) -> FrameObjects:
+        """Return the objects that are seen in a frame of some kinds of pixels."""
+        boxes = find_boxes(kinds)
+        colors = np.zeros(len(boxes), np.int64)
+        for number, (top, left, bottom, right, kind) in enumerate(boxes):
             region = np.s_[top : bottom + 1, left : right + 1]
-            colors[number] = np.bincount(self.frame[region][self.kinds[region] == kind]).argmax()
-        return colors
+            colors[number] = np.bincount(frame[region][kinds[region] == kind]).argmax()
+        return cls(boxes, colors, np.zeros(len(boxes), np.int64))
+
+    def followed_by(self, seen: FrameObjects, links: NDArray[np.int64]) -> FrameObjects:
+        """Return the objects of the next frame: those seen there, and for some steps those that are not."""
+        lost = (links < 0) & (self.unseen < UNSEEN)
+        return FrameObjects(
+            np.concatenate((seen.boxes, self.boxes[lost])),
+            np.concatenate((seen.main_colors, self.main_colors[lost])),
+            np.concatenate((seen.unseen, self.unseen[lost] + 1)),
+        )
+
+
+class Followed(NamedTuple):
+    """The objects of a frame, and how far each moves to the next one."""
+
+    objects: FrameObjects
+    moves: list[Motion | None]
+    """In pixels (down, right); None where an object is not seen in the next frame."""
+
+
+def follow(frames: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> tuple[list[Followed], FrameObjects]:
+    """Return the objects of all frames (T, H, W) of some kinds of pixels but the last, and those of the last one."""
+    followed = []
+    objects = FrameObjects.find(frames[0], kinds[0])
+    for frame, kind in zip(frames[1:], kinds[1:], strict=True):
+        seen = FrameObjects.find(frame, kind)
+        links = link(objects, seen)
+        followed.append(Followed(objects, displacements(objects, seen, links)))
+        objects = objects.followed_by(seen, links)
+    return followed, objects
 
 
 def link(before: FrameObjects, after: FrameObjects) -> NDArray[np.int64]:
@@ -194,19 +244,29 @@ def _costs(before: FrameObjects, after: FrameObjects) -> NDArray[np.float64]:
     sizes = [frame.boxes[:, 2:4] - frame.boxes[:, :2] for frame in (before, after)]
     distance = np.abs(middles[0][:, None] - middles[1][None]).max(2)
     resized = np.abs(sizes[0][:, None] - sizes[1][None]).sum(2)
-    differs = before.main_colors()[:, None] != after.main_colors()[None]
-    cost: NDArray[np.float64] = distance + OTHER_SIZE * resized + OTHER_COLOR * differs
+    differs = before.main_colors[:, None] != after.main_colors[None]
+    cost: NDArray[np.float64] = (
+        distance + OTHER_SIZE * resized + OTHER_COLOR * differs + NOT_SEEN * before.unseen[:, None]
+    )
     other_kind = before.boxes[:, None, 4] != after.boxes[None, :, 4]
     cost[other_kind | (distance > REACH)] = np.inf
     return cost
 
 
-def displacements(before: FrameObjects, after: FrameObjects) -> list[Motion | None]:
-    """Return how far each object moves to the next frame, in pixels (down, right); None if it vanishes."""
+def displacements(before: FrameObjects, after: FrameObjects, links: NDArray[np.int64]) -> list[Motion | None]:
+    """Return how far each object moves to the next frame, in pixels (down, right); None if it is not seen there."""
     here, there = centers(before.boxes), centers(after.boxes)
-    links = enumerate(link(before, after))
-    moves = [None if target < 0 else there[target] - here[source] for source, target in links]
+    moves = [None if target < 0 else there[target] - here[source] for source, target in enumerate(links)]
     return [None if move is None else (int(move[0]), int(move[1])) for move in moves]
+
+
+class Moves(NamedTuple):
+    """How the objects of a dataset move."""
+
+    moves: tuple[Motion, ...]
+    """The most frequent ones, the most frequent first."""
+    controlled: tuple[int, ...]
+    """Main colors of the objects whose moves depend on the action."""
 
 
 def find_moves(
@@ -215,39 +275,72 @@ def find_moves(
     background: Background,
     most: int,
     progress: Progress = lambda done, total: None,
-) -> tuple[Motion, ...]:
-    """Return the moves that objects of a dataset make most often, the most frequent first.
+) -> Moves:
+    """Return at most so many moves that objects of a dataset make, and which of the objects are controlled.
 
     They are computed once for a dataset and cached beside it.
     """
 
     def compute() -> Arrays:
-        moves = _find_moves(store, numbers, background, most, progress)
-        return {"moves": np.array(moves, np.int64).reshape(-1, 2)}
+        moves, controlled = _find_moves(store, numbers, background, most, progress)
+        return {"moves": np.array(moves, np.int64).reshape(-1, 2), "controlled": np.array(controlled, np.int64)}
 
     digest = hashlib.sha256(background.kinds_table().tobytes()).hexdigest()
-    settings = {"numbers": numbers.tolist(), "background": digest, "most": most, "pairs": SAMPLED_PAIRS}
-    arrays = cached(store, "moves", settings, compute, lambda: progress(0, len(store)))
-    return tuple((y, x) for y, x in arrays["moves"].tolist())
+    settings = {"numbers": numbers.tolist(), "background": digest, "most": most, "steps": SAMPLED_STEPS}
+    arrays = cached(store, "object-moves", settings, compute, lambda: progress(0, len(store)))
+    return Moves(tuple((y, x) for y, x in arrays["moves"].tolist()), tuple(arrays["controlled"].tolist()))
 
 
 def _find_moves(
     store: EpisodeStore, numbers: NDArray[np.int64], background: Background, most: int, progress: Progress
-) -> tuple[Motion, ...]:
+) -> Moves:
     """Compute the moves of `find_moves`."""
-    windows = Windows(store, Window(1, 1))
-    spread = np.linspace(0, len(windows) - 1, min(SAMPLED_PAIRS, len(windows))).astype(np.int64)
-    table, counts = background.kinds_table(), dict[Motion, int]()
+    counts, total = dict[int, MoveCounts](), Counter[Motion]()
+    for objects, moves, action in sampled_steps(store, numbers, background, progress):
+        for color, move in zip(objects.main_colors.tolist(), moves, strict=True):
+            if move is not None:
+                counts.setdefault(color, Counter())[action, move] += 1
+                total[move] += 1
+    ranked = sorted(total, key=lambda move: (-total[move], move))
+    controlled = sorted(color for color, by_action in counts.items() if information(by_action) > CONTROLLED)
+    return Moves(tuple(ranked[:most]) or ((0, 0),), tuple(controlled))
+
+
+def sampled_steps(
+    store: EpisodeStore, numbers: NDArray[np.int64], background: Background, progress: Progress
+) -> Iterator[tuple[FrameObjects, list[Motion | None], int]]:
+    """Yield the objects before steps spread over a dataset, how they move, and the action."""
+    windows = Windows(store, Window(SEEN_FRAMES, 1))
+    spread = np.linspace(0, len(windows) - 1, min(SAMPLED_STEPS, len(windows))).astype(np.int64)
+    table = background.kinds_table()
     rows, columns = np.indices(table.shape[1:])
     for first in range(0, len(spread), BLOCK):
-        for pair in numbers[windows.batch(spread[first : first + BLOCK]).frames].astype(np.uint8):
-            kinds = table[pair, rows, columns]
-            before, after = (
-                FrameObjects(frame, kind, find_boxes(kind)) for frame, kind in zip(pair, kinds, strict=True)
-            )
-            for move in displacements(before, after):
-                if move is not None:
-                    counts[move] = counts.get(move, 0) + 1
+        batch = windows.batch(spread[first : first + BLOCK])
+        for frames, action in zip(numbers[batch.frames].astype(np.uint8), batch.actions[:, -1].tolist(), strict=True):
+            objects, moves = follow(frames, table[frames, rows, columns])[0][-1]
+            yield objects, moves, action
         progress(min(first + BLOCK, len(spread)), len(spread))
-    ranked = sorted(counts, key=lambda move: (-counts[move], move))
-    return tuple(ranked[:most]) or ((0, 0),)
+
+
+def information(counts: MoveCounts) -> float:
+    """Return the mutual information of action and move in nats; few counts that are independent give about 0.
+
+    The bias of small samples is subtracted (Miller, 1955); of too few there is none.
+    """
+    number = counts.total()
+    if number < FEWEST_MOVES:
+        return 0.0
+    actions, moves = (_marginal(counts, part) for part in (0, 1))
+    shared = sum(
+        count / number * np.log(count * number / (actions[action] * moves[move]))
+        for (action, move), count in counts.items()
+    )
+    return float(shared) - (len(actions) - 1) * (len(moves) - 1) / (2 * number)
+
+
+def _marginal(counts: MoveCounts, part: int) -> Counter[Any]:
+    """Return the counts of the actions (0) or of the moves (1) alone."""
+    marginal = Counter[Any]()
+    for pair, count in counts.items():
+        marginal[pair[part]] += count
+    return marginal

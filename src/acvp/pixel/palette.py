@@ -20,12 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from acvp.data.priorities import frame_blocks
-from acvp.data.statistics import Arrays, cached
+from acvp.data.statistics import Arrays, cached, frame_blocks, in_order
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
-from acvp.models.checks import ConfigError
-from acvp.models.config import DatasetSplit, Progress
+from acvp.models.config import ConfigError, DatasetSplit, Progress
 from acvp.pixel.config import Palette, PixelConfig
 
 CELL_BITS = 5
@@ -102,17 +100,6 @@ class Colors(nn.Module):
         for channel in range(channels):
             cell = (cell << CELL_BITS) + cells[..., channel]
         return self._nearest[cell]
-
-
-class TraceableColors(Colors):
-    """Colors for a traced graph, which can neither warn nor look up: an unknown color becomes the first one."""
-
-    def __init__(self, colors: Colors) -> None:
-        super().__init__(tuple(tuple(color) for color in colors.palette.tolist()), quantized=colors.quantized)
-
-    def classes(self, pixels: Tensor) -> Tensor:
-        """Return the class of each of uint8 pixels (..., C)."""
-        return (pixels[..., None, :] == self.palette).all(-1).to(torch.uint8).argmax(-1)
 
 
 def _codes(pixels: Tensor) -> Tensor:
@@ -221,13 +208,17 @@ def _seen(store: EpisodeStore, colors: Sequence[Color], progress: Progress) -> M
     seen = np.zeros((len(colors), *store.info.frame_shape[:2]), np.bool_)
     windows, numbers = Windows(store, Window(1, 0)), color_numbers(store, colors)
     rows, columns = np.indices(seen.shape[1:])
-    for position in range(len(store)):
+
+    def look(position: int) -> None:  # threads write nothing but True
         for first, frames in frame_blocks(windows, position, overlap=1):
             if first == 0:
                 seen[numbers[frames[0]], rows, columns] = True
-            step, row, column = (frames[1:] != frames[:-1]).nonzero()
-            seen[numbers[frames[step + 1, row, column]], row, column] = True
-        progress(position + 1, len(store))
+            changed = np.flatnonzero(frames[1:] != frames[:-1])
+            color = numbers[frames[1:].reshape(-1)[changed]]
+            seen.reshape(-1)[color * rows.size + changed % rows.size] = True
+
+    for done, _ in enumerate(in_order(look, len(store)), 1):
+        progress(done, len(store))
     return seen
 
 

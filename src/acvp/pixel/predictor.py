@@ -25,10 +25,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.checks import ConfigError, FrameShape, action_vectors, check_frames, check_window
-from acvp.models.config import DatasetSplit, Progress
-from acvp.models.encoder_decoder import convolution, linear
-from acvp.models.heads import Outcome
+from acvp.models.config import ConfigError, DatasetSplit, FrameShape, Progress
+from acvp.models.layers import Outcome, convolution, linear
+from acvp.models.pixels import action_vectors, check_frames, check_window
 from acvp.models.predictor import (
     ActionFactors,
     Metrics,
@@ -40,7 +39,7 @@ from acvp.models.predictor import (
     joint_loss,
 )
 from acvp.pixel.config import PixelConfig, preset_sizes, training_defaults
-from acvp.pixel.loss import NO_PIXEL, copy_mixture_loss, corrupt_inputs
+from acvp.pixel.loss import NO_PIXEL, color_probability, copy_mixture_loss, corrupt_inputs
 from acvp.pixel.network import (
     ActionUnet,
     add_border,
@@ -53,8 +52,9 @@ from acvp.pixel.network import (
     to_cells,
     to_frames,
 )
-from acvp.pixel.palette import Colors, Mask, TraceableColors, calibrated_mask, make_room, packed, unpack
+from acvp.pixel.palette import Colors, Mask, calibrated_mask, make_room, packed, unpack
 from acvp.pixel.statistics import statistics_of
+from acvp.pixel.traceable import TraceableColors, TraceableDecoder
 
 FOREGROUND_DIFFERENCE = 16
 """Difference from the mean image, of 255, above which a pixel belongs to the foreground."""
@@ -89,6 +89,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     config_class: ClassVar[type[Any]] = PixelConfig
     names_colors: ClassVar[bool] = True
+    gives_uncertainty: ClassVar[bool] = True
 
     palette_mask: Tensor | None
     """Which colors each pixel can have, a bit for each, (H, W, ⌈N / 8⌉); None: all of them."""
@@ -122,6 +123,8 @@ class PixelPredictor(Predictor, kind="pixel"):
         self.exhaustive = False
         """Whether copies are computed for all pixels, not only where they may change: same result, slower."""
         self.generator: torch.Generator | None = None
+        self.decoder: TraceableDecoder | None = None
+        """What chooses the colors of a traceable predictor."""
 
     @classmethod
     def prepare(cls, data: DatasetSplit) -> dict[str, Any]:
@@ -172,10 +175,10 @@ class PixelPredictor(Predictor, kind="pixel"):
                 self.generator.set_state(before)
 
     def traceable(self) -> Self:
-        """Return a copy that knows only the colors of the palette and computes copies for all pixels."""
+        """Return a copy that knows only the colors of the palette and chooses colors in fewer operations."""
         copied = deepcopy(self)
         copied.colors = TraceableColors(copied.colors)
-        copied.exhaustive = True
+        copied.decoder = TraceableDecoder(copied.head, copied.excluded, copied.pixel_config)
         return copied
 
     def example_frames(self, rows: int, generator: torch.Generator) -> Tensor:
@@ -210,6 +213,19 @@ class PixelPredictor(Predictor, kind="pixel"):
         features, _ = self._features(mixed, every)
         frames = self._frame(self._choose(features, state.classes.repeat_interleave(self.actions, 0), self.actions))
         return frames.reshape(rows, self.actions, *frames.shape[1:])
+
+    @torch.no_grad()
+    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor | None:
+        """Return the probability that each pixel of a predicted frame (B, C, H, W) is another color, (B, H, W)."""
+        state, config = _own(state), self.pixel_config
+        features, _ = self._features(self._mixed(state), action_vectors(action, self.actions, (len(state.classes),)))
+        own, motion = self._logits(features.permute(0, 2, 3, 1).flatten(0, 2))
+        cells, count = torch.arange(len(own), device=own.device), len(own) // len(frame)
+        if self.excluded is not None:
+            own = own.masked_fill(self.excluded[cells % count], -torch.inf)
+        moved = copied_in_cells(add_border(state.classes, config), cells // count, cells % count, config)
+        shown = to_cells(self._classes(frame), config).flatten(0, 1)
+        return 1 - to_frames(color_probability(own, motion, moved, shown), len(frame), config)
 
     def predict_teacher_forced(self, frames: Tensor, actions: Tensor, predict: int) -> Predictions:
         """Return the last ``predict`` frames, each from the m real frames before it, as one batch."""
@@ -313,6 +329,9 @@ class PixelPredictor(Predictor, kind="pixel"):
         Where they are sampled, ``alike`` frames in a row share their noise.
         """
         config, rows = self.pixel_config, features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
+        if self.decoder is not None:
+            decoded: Tensor = self.decoder(rows[0], self.copy(rows[0]), seen)
+            return decoded
         if self.exhaustive or self.temperature or rows.device.type != "cpu":
             add_noise = partial(self._noisy, frames=len(seen), alike=alike) if self.temperature else None
             return to_frames(

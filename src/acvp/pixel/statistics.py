@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acvp.data.frames import MAX_COLORS, Palette, View
-from acvp.data.priorities import CELL, changed_cells_of
-from acvp.data.statistics import Arrays, cached
+from acvp.data.statistics import CELL, Arrays, cached, changed_cells_of
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
@@ -150,13 +149,23 @@ def _changed(before: NDArray[np.uint8], after: NDArray[np.uint8], cell: int, rng
 def _explained(before: NDArray[np.uint8], changed: _Changed) -> dict[Motion, NDArray[np.bool_]]:
     """Return for every motion within reach from a frame before which of the changed cells it explains, (n,) each."""
     padded = np.pad(before.astype(np.int16), ((0, 0), (REACH, REACH), (REACH, REACH), (0, 0)), constant_values=-1)
-    inside = np.arange(changed.cell) + REACH
-    triple = changed.triple[:, None, None]
+    _, height, width, channels = padded.shape
+    pixels, inside = padded.reshape(-1, channels), np.arange(changed.cell) + REACH
     y = changed.y[:, None, None] + inside[:, None]  # (n, cell, 1)
     x = changed.x[:, None, None] + inside  # (n, 1, cell)
+    at = ((changed.triple[:, None, None] * height + y) * width + x).reshape(len(y), changed.cell**2)  # (n, q)
     shifts = [(a, b) for a in range(-REACH, REACH + 1) for b in range(-REACH, REACH + 1)]
-    after = changed.pixels
-    return {(a, b): (padded[triple, y - a, x - b].reshape(after.shape) == after).all((1, 2)) for a, b in shifts}
+    return {(a, b): _equal(pixels, at - (a * width + b), changed.pixels) for a, b in shifts}
+
+
+def _equal(pixels: NDArray[np.int16], at: NDArray[np.int64], after: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return for which cells (n,) the pixels at some indices (n, q) equal those after (n, q, C)."""
+    equal = np.zeros(len(at), np.bool_)
+    likely = np.arange(len(at))
+    for column in range(at.shape[1]):  # few cells are left after the first pixels
+        likely = likely[(pixels[at[likely, column]] == after[likely, column]).all(1)]
+    equal[likely] = True
+    return equal
 
 
 def _cells(frames: NDArray[np.uint8], cell: int) -> NDArray[np.uint8]:

@@ -10,12 +10,10 @@ from tyro.conf import arg
 
 from acvp.console import Module, optional
 from acvp.errors import AT_ONCE, UserError, require, require_seed
-from acvp.play.resync import WHEN_LOST, AutoResync
+from acvp.play.history import HOTTEST, WHEN_LOST, AutoResync
 
 SLOWEST, FASTEST = 1.0, 60.0
 """Agent steps per second that a player may set."""
-HOTTEST = 10.0
-"""The highest temperature that is taken, far beyond what is of use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +26,8 @@ class PlayConfig:
     data: Annotated[Path | None, optional("PATH", "none")] = None
     """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
     policy: str = "agent"
-    """Policy that plays when you do not (key m): agent: the packaged agent of the game, or sticky-random for other
-    games; random, sticky-random, held, agent:NAME or MODULE:FUNCTION."""
+    """Policy that plays when you do not (key m): a policy of acvp collect, or agent:
+    the packaged agent of the game, and sticky-random for games without one."""
     temperature: float = 0.0
     """Sampling temperature: 0 = argmax, 1 = sample. For pixel models."""
     fps: float = 15.0
@@ -45,14 +43,14 @@ class PlayConfig:
     fast_forward: bool = True
     """Start in the middle of a game: wait until keys work, then let the policy play one to six seconds."""
     auto_resync: str = WHEN_LOST
-    """When to resync the dream with the real frames by itself: off; lost: when the controlled object was lost for a
-    second, and after 300 steps at the latest; or after a number of steps. The page can change it."""
+    """When the dream is resynced with the real frames without a key press: off, lost, or after a number of steps.
+    lost: when the controlled object is not found for a second, and after 300 steps at the latest.
+    The page can change it."""
     record: Annotated[Path | None, optional("PATH", "record nothing")] = None
     """Folder for recordings of the games that you play: a dataset for each game."""
     seed: int = 0
     """Random seed of the first game. Each reset adds 1."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= HOTTEST:
@@ -68,10 +66,11 @@ class PlayConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictorExportConfig:
-    """Export a predictor to ONNX files or to a static web page that needs no server."""
+    """Export a predictor to ONNX files, or one or more to a static web page that needs no server."""
 
-    predictor: Annotated[str, arg(metavar="PREDICTOR")] = "freeway"
-    """Run folder, predictor folder or packaged name (freeway)."""
+    predictors: Annotated[tuple[str, ...], arg(metavar="PREDICTOR …", aliases=("--predictor",))] = ("freeway",)
+    """Run folders, predictor folders or packaged names (freeway).
+    With --web, several become a gallery with a landing page; --onnx takes one."""
     onnx: Annotated[Path | None, optional("PATH", "no ONNX export")] = None
     """New folder for observe.onnx, step.onnx and predictor.json. Outputs are compared with PyTorch's."""
     web: Annotated[Path | None, optional("PATH", "no web export")] = None
@@ -79,14 +78,17 @@ class PredictorExportConfig:
     data: Annotated[Path | None, optional("PATH", "play the game briefly")] = None
     """With --web: dataset with the frames that the dream starts from."""
     starts: int = 4
-    """With --web: number of start states."""
+    """With --web: number of start states of each predictor."""
     seed: int = 0
     """With --web: random seed of the start states."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         if self.onnx is None and self.web is None:
             raise UserError("nothing to write: name a folder with --onnx or --web")
+        if not self.predictors:
+            raise UserError("nothing to export: name a predictor with --predictors")
+        if self.onnx is not None and len(self.predictors) > 1:
+            raise UserError(f"--onnx takes one predictor, {len(self.predictors)} are named: export them one by one")
         require(1, starts=self.starts)
         require_seed(self.seed)

@@ -7,18 +7,20 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from acvp.errors import UserError
 from acvp.play.protocol import Link, Note, PictureStream, Reply, Video, grid_message, parse, video_message, welcome
 from acvp.play.session import Session
-from acvp.play.worlds import ActionGrid, share_cores
+from acvp.play.worlds import ActionGrid
 
 IN_FLIGHT = 2
 """Unconfirmed pictures at most; later ones wait, and only the newest of those is sent."""
@@ -47,6 +49,11 @@ class Limits:
     """A page that leaves a picture unconfirmed for this long is disconnected."""
     idle_seconds: float = 60.0
     """A paused page that has sent nothing for this long is disconnected when another page needs its slot."""
+
+
+def share_cores() -> None:
+    """Limit this thread to half of the cores: the browser needs the others to show the frames."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
 
 
 def is_out_of_files(error: object) -> bool:

@@ -1,9 +1,9 @@
 """A predictor as two ONNX graphs: observe (real frames → state) and step (state, action → frame, state).
 
 The graphs need nothing else: frames are uint8 pixels on both sides, and every output `next_x` is the input `state_x` of
-the step after it.
+the step after it. An agent is a graph, too: its last frames → the action that it finds best.
 
-Shapes: T context frames, C channels, H height, W width, A actions; the batch is always 1.
+Shapes: T context frames, S frames of an agent's stack, C channels, H height, W width, A actions; the batch is always 1.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from acvp.agents.agent import SIDE, STACK, Agent
+from acvp.data.frames import LUMINANCE
 from acvp.errors import UserError
 from acvp.exits import lack_of_memory
 from acvp.models import Predictor, State
@@ -29,6 +31,8 @@ TOLERANCE = 1e-4
 """Largest difference allowed between a float of an ONNX graph and torch's."""
 CHECKED_STEPS = 10
 """Steps that torch and ONNX take side by side, each from its previous state."""
+SMALL = 256
+"""Weights of a tensor below which its size does not matter."""
 OBSERVE_NAME, STEP_NAME = "observe.onnx", "step.onnx"
 
 Arrays = dict[str, NDArray[Any]]
@@ -73,6 +77,50 @@ class _Step(nn.Module):
         outcome = () if following.outcome is None else tuple(following.outcome)
         after = state_tensors(following)
         return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
+
+
+class _Agent(nn.Module):
+    """uint8 frames (1, S, H, W, C), oldest first, to the index of the best action (1,)."""
+
+    rows: Tensor
+    """(84, H)"""
+    columns: Tensor
+    """(84, W)"""
+    luminance: Tensor
+    """(3,)"""
+
+    def __init__(self, agent: Agent, height: int, width: int) -> None:
+        super().__init__()
+        self.network = agent.network
+        self.register_buffer("rows", torch.from_numpy(area_weights(height, SIDE)))
+        self.register_buffer("columns", torch.from_numpy(area_weights(width, SIDE)))
+        self.register_buffer("luminance", torch.tensor(LUMINANCE, dtype=torch.float32))
+
+    def view(self, frames: Tensor) -> Tensor:
+        """Return frames (1, S, H, W, C) as the agent sees them, gray (1, S, 84, 84)."""
+        pixels = frames.to(torch.float32)
+        gray = pixels[..., 0] if pixels.shape[-1] == 1 else torch.floor(pixels @ self.luminance + 0.5)
+        return torch.round(self.rows @ gray @ self.columns.T)
+
+    def forward(self, frames: Tensor) -> Tensor:
+        values: Tensor = self.network(self.view(frames))
+        return values.argmax(1)
+
+
+def area_weights(before: int, after: int) -> NDArray[np.float32]:
+    """Return the share of each of the pixels ``before`` in each of those ``after`` a resizing by area."""
+    edges = np.arange(after + 1) * (before / after)
+    pixel = np.arange(before)
+    covered = np.minimum(edges[1:, None], pixel + 1) - np.maximum(edges[:-1, None], pixel)
+    return np.asarray(covered.clip(0) * (after / before), np.float32)
+
+
+@torch.no_grad()
+def agent_graph(agent: Agent, frame: tuple[int, int, int]) -> bytes:
+    """Return an agent as a graph that sees uint8 frames (1, S, H, W, C) and returns its action."""
+    _require_onnx()
+    example = torch.zeros(1, STACK, *frame, dtype=torch.uint8)
+    return _export(_Agent(agent, *frame[:2]), (example,), ["frames"], ["action"])
 
 
 @torch.no_grad()
@@ -140,8 +188,31 @@ def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str],
             module.eval(), tuple(example), input_names=inputs, output_names=outputs, dynamo=True, verbose=False
         )
     assert program is not None
-    data: bytes = program.model_proto.SerializeToString()
+    model = program.model_proto
+    store_in_half(model)
+    data: bytes = model.SerializeToString()
     return data
+
+
+def store_in_half(model: Any) -> None:
+    """Store the weights that 16 bits hold exactly in 16 bits; the graph converts them when it is loaded."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    conversions = []
+    for tensor in model.graph.initializer:
+        values = numpy_helper.to_array(tensor)
+        if tensor.data_type != TensorProto.FLOAT or values.size < SMALL:
+            continue
+        with np.errstate(over="ignore"):
+            half = values.astype(np.float16)
+        if not np.array_equal(half.astype(np.float32), values):
+            continue
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(half, f"{name}_half"))
+        conversions.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
+    nodes = [*conversions, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
 
 
 @torch.no_grad()

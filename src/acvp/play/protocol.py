@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from acvp.data.frames import PaletteEncoder, TooManyColorsError
 from acvp.errors import UserError
+from acvp.play.context import RecordedWorld
 from acvp.play.session import Session
-from acvp.play.worlds import ActionGrid, RecordedWorld, ViewedFrame
+from acvp.play.worlds import ActionGrid, ViewedFrame
 
 MAX_MESSAGE = 1024
 """Bytes of a command at most."""
@@ -75,6 +76,8 @@ COMMANDS: dict[str, tuple[Callable[..., Reply], dict[str, type]]] = {
     "reset": (Session.reset, {}),
     "resync": (Session.resync, {}),
     "rewind": (Session.rewind, {}),
+    "go": (Session.go, {"step": int}),
+    "uncertainty": (Session.show_uncertainty, {"on": bool}),
     "every_action": (Session.every_action, {"steps": int}),
     "switch": (Session.switch, {"name": str}),
     "scrub": (Session.scrub, {"episode": int, "frame": int}),
@@ -200,10 +203,12 @@ class PictureStream:
         state = session.state
         if (session.model_name, state.real is None) != self._source:
             self._source = session.model_name, state.real is None
-            self._streams = {"real": FrameStream(), "imagined": FrameStream(), "other": FrameStream()}
+            self._streams = {name: FrameStream() for name in ("real", "imagined", "other", "left", "uncertainty")}
         header, payloads = facts(session) | {"picture": number}, []
         other = None if state.other is None else state.other.frame
-        for name, frame in (("real", state.real), ("imagined", state.imagined.frame), ("other", other)):
+        frames = {"real": state.real, "imagined": state.imagined.frame, "other": other}
+        frames |= {"left": session.left_future.get(state.agent_steps), "uncertainty": state.imagined.uncertainty}
+        for name, frame in frames.items():
             if frame is not None:
                 header[name], payload = self._streams[name].encode(frame)
                 payloads.append(payload)
@@ -212,7 +217,7 @@ class PictureStream:
 
 def facts(session: Session) -> dict[str, Any]:
     """Return what the live metrics and labels of the page show."""
-    state, world = session.state, session.world
+    state, world = session.state, session.worlds.real
     return {
         "predictor": session.model_name,
         "agent_steps": state.agent_steps,
@@ -233,8 +238,11 @@ def facts(session: Session) -> dict[str, Any]:
         "paused": session.paused,
         "auto_resync": str(session.auto_resync),
         "temperature": session.temperature,
-        "beside": "" if session.other_world is None else session.other_world.model.name,
+        "beside": "" if session.worlds.other is None else session.worlds.other.model.name,
         "other_wrong_pixels": state.other_wrong_pixels,
+        "expected_wrong": None if state.imagined.expected_wrong is None else round(state.imagined.expected_wrong, 1),
+        "history": list(session.history),
+        "left_steps": [min(session.left_future), max(session.left_future)] if session.left_future else None,
         "notice": session.notice,
         "fps": session.fps,
         "recording": None if session.clip is None else len(session.clip),
@@ -250,8 +258,9 @@ def welcome(session: Session) -> dict[str, Any]:
         "actions": list(session.context.action_meanings),
         "predictors": list(session.models.names),
         "predictor": session.model_name,
-        "frame": list(session.imagined_world.predictor.config.frame),
-        "samples": session.imagined_world.samples,
+        "frame": list(session.worlds.imagined.predictor.config.frame),
+        "gives_uncertainty": session.worlds.imagined.predictor.gives_uncertainty,
+        "samples": session.worlds.imagined.samples,
         "same_game": list(session.models.of_game(session.context.env_id)),
         "episodes": [] if store is None else [entry.frames for entry in store.entries],
         "missing": session.context.missing,

@@ -1,51 +1,24 @@
-"""One player's session: the real game and its imagined copy under the same actions, without any web code.
-
-Every agent step makes a new `SessionState` from the one before it, so that rewinding is putting an old one back.
-
-Shapes: A actions, H height and W width as recorded, h height, w width and C channels of the predictor's view.
-"""
+"""One player's session: the real game and its imagined copy under the same actions, without any web code."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game
 from acvp.errors import UserError
 from acvp.figures import in_color
 from acvp.loaded import LoadedModel
-from acvp.play.clip import FORMATS, Clip
-from acvp.play.config import FASTEST, HOTTEST, SLOWEST
+from acvp.play.config import FASTEST, SLOWEST
+from acvp.play.context import PlayContext, RecordedWorld, make_context
+from acvp.play.history import HOTTEST, MAX_TEXT, AutoResync, History, Moves, parse_moves
 from acvp.play.model_pool import ModelPool, about
-from acvp.play.players import Players
-from acvp.play.recorder import PlayRecorder
-from acvp.play.resync import AutoResync
-from acvp.play.rewind import RewindBuffer
-from acvp.play.shared import MAX_TEXT, Moves, parse_moves
-from acvp.play.start import Opening, fast_forward, replay_opening
-from acvp.play.worlds import (
-    ActionGrid,
-    Frame,
-    FrameComparison,
-    ImaginedState,
-    ImaginedWorld,
-    LiveMetrics,
-    LiveWorld,
-    PlayContext,
-    RecordedWorld,
-    SessionState,
-    ViewedFrame,
-    World,
-    make_context,
-)
+from acvp.play.players import Opening, Players, fast_forward, replay_opening
+from acvp.play.recording import FORMATS, Clip, PlayRecorder
+from acvp.play.worlds import ActionGrid, LiveWorld, SessionState, ViewedFrame, Worlds
 from acvp.seeding import generator
 
-MIN_HISTORY = 32
-"""Real frames kept at least, so that a predictor with a longer context can take over at once."""
 MAX_LOOKAHEAD = 15
 """Steps for which each action is held at most when all are compared: a second of Atari."""
 
@@ -73,11 +46,10 @@ class Session:
         self.models, self.store, self.fps, self.paused = models, store, fps, False
         self.driver: Driver = "human"
         self.clip: Clip | None = None
-        self.world: World | None = None
         self.state: SessionState
         self._tapped: int | None
         self._players, self._seed, self._resets = players or Players(), seed, 0
-        self._rewind_buffer: RewindBuffer[tuple[SessionState, Any]] = RewindBuffer(rewind_bytes)
+        self._rewind_buffer: History[tuple[SessionState, Any]] = History(rewind_bytes, _look)
         self.auto_resync, self.recorder, self.notice = auto_resync, recorder, ""
         self._fast_forward, self._link = fast_forward, ""
         self._moves: Moves | None = None
@@ -85,29 +57,23 @@ class Session:
         self._keys_pressed = False
         model = models.get(first or models.first)
         self.temperature = models.temperature
-        self.other_world: ImaginedWorld | None = None
         self._use(model, make_context(model, store))
         self.reset()
 
     @property
     def model_name(self) -> str:
         """Name of the current model."""
-        return self.imagined_world.model.name
-
-    @property
-    def policy_name(self) -> str:
-        """Name of the policy that plays when you do not."""
-        return self._players.name(self.context.env_id)
+        return self.worlds.imagined.model.name
 
     @property
     def context_frames(self) -> int:
         """Real frames that the predictor needs before it can imagine the next one."""
-        return self.imagined_world.predictor.context
+        return self.worlds.imagined.predictor.context
 
     @property
     def predicts_rewards(self) -> bool:
         """Whether the predictor has reward and termination heads."""
-        return bool(getattr(self.imagined_world.predictor.config, "predict_rewards", False))
+        return bool(getattr(self.worlds.imagined.predictor.config, "predict_rewards", False))
 
     # What a player can do.
 
@@ -132,7 +98,7 @@ class Session:
         if self._moves is not None:
             self._moves.step(self.state.agent_steps, action)
         self._keys_pressed |= self.driver == "human" and action != 0
-        self.state = self._next_state(self.state, action)
+        self.state = self.worlds.step(self.state, action)
         if self._resync_due():
             self.resync()
         if self.driver == "replay" and self.state.agent_steps >= len(self._script.actions) - self._script.skip:
@@ -149,9 +115,9 @@ class Session:
         self._resets += 1
         game = self.context.game
         if game is None:
-            self.world = self._moves = None
+            self.worlds.real = self._moves = None
             start = self.context.recorded_start(self.context_frames, seed)
-            self.state = self._initial_state(*start.history(self._history_length))
+            self.state = self.worlds.start(*start.history(self.worlds.history_length))
         elif self._fast_forward:
             self._begin_game(game, seed, fast_forward(game, seed, self._players.policy(self.context.env_id)))
         else:
@@ -165,17 +131,40 @@ class Session:
         """Resync the imagined world with the real frames; without a real world, return to its start."""
         if self._moves is not None:
             self._moves.resyncs.add(self.state.agent_steps)
-        self.state = self._resynced(self.state)
+        self.state = self.worlds.resync(self.state)
 
     def rewind(self) -> None:
         """Return both worlds to the last state kept, and pause there."""
         self.paused = True
-        kept = self._rewind_buffer.pop()
+        kept = self._rewind_buffer.back(*self._now())
         if kept is None:
             raise UserError(self._why_no_rewind())
-        self.state, saved = kept
-        if self.world is not None:
-            self.world.restore(saved)
+        self._restore(kept)
+
+    def go(self, step: int) -> None:
+        """Go back or forward to the last state kept that is not after an agent step, and pause there."""
+        self.paused = True
+        kept = self._rewind_buffer.go(*self._now(), step)
+        if kept is not None:
+            self._restore(kept)
+        elif len(self._rewind_buffer) == 0 and step < self.state.agent_steps:
+            raise UserError(self._why_no_rewind())
+
+    @property
+    def history(self) -> tuple[int, int]:
+        """The first and the last agent step that `go` can reach."""
+        return self._rewind_buffer.range(self.state.agent_steps)
+
+    @property
+    def left_future(self) -> dict[int, ViewedFrame]:
+        """The imagined frames of the future that was left by taking another action, by agent step."""
+        return self._rewind_buffer.left
+
+    def show_uncertainty(self, on: bool) -> None:
+        """Compute how uncertain the predictor is of every pixel from now on, or not."""
+        if on and not self.worlds.imagined.predictor.gives_uncertainty:
+            raise UserError(f"{self.model_name} gives no probability for every pixel: choose a predictor of kind pixel")
+        self.worlds.imagined.shows_uncertainty = on
 
     def every_action(self, steps: int = 1) -> ActionGrid:
         """Return the frames that each action, held for some steps, leads to in both worlds."""
@@ -183,34 +172,34 @@ class Session:
             raise UserError(f"{steps} steps: choose 1 to {MAX_LOOKAHEAD} to look ahead")
         if self.state.imagined.predictor_state is None:
             raise UserError(f"the predictor needs {self.context_frames} real frames first")
-        imagined = self.imagined_world.every_action(self.state.imagined, steps)
-        return ActionGrid(steps=steps, imagined=imagined, real=self._every_real_action(steps))
+        return self.worlds.every_action(self.state, steps)
 
     def switch(self, name: str) -> None:
         """Switch to another model, resynced with the real frames; another game starts from its beginning."""
         if self.clip is not None:
             raise UserError("a clip is being recorded: end it first (key c)")
-        before, model = self.context, self.models.get(name, like=self.imagined_world.model)
+        before, model = self.context, self.models.get(name, like=self.worlds.imagined.model)
         if about(model).env_id != before.env_id:
             self._record_game()
-        self._use(model, make_context(model, self.store, before))
+        self._use(model, make_context(model, self.store, before), self.worlds)
         self._rewind_buffer.clear()  # it holds states of another predictor
         if self.context.env_id != before.env_id:
             if before.game is not None:
                 before.game.close()
             self.reset()
-        elif self.world is None and len(self.state.frames) < self.context_frames:
+        elif self.worlds.real is None and len(self.state.frames) < self.context_frames:
             self.reset()
         else:
             self.resync()
 
     def compare(self, name: str) -> None:
         """Let another predictor of this game dream beside the first one, under the same keys; an empty name: none."""
-        model = self.models.get(name, like=self.imagined_world.model) if name else None
+        model = self.models.get(name, like=self.worlds.imagined.model) if name else None
         if model is not None and about(model).env_id != self.context.env_id:
             raise UserError(f"{name} predicts {about(model).env_id}, not {self.context.env_id}: choose another one")
         self._rewind_buffer.clear()  # its states have another predictor beside the first, or none
-        self._use_beside(model)
+        self.worlds.set_other(model)
+        self._sample()
         self.resync()
 
     def set_temperature(self, temperature: float) -> None:
@@ -228,7 +217,7 @@ class Session:
         """Return the text of a link with which `replay` repeats this game."""
         if self._moves is None:
             raise UserError("only a game played from its start can be shared: start one (key Enter)")
-        if self.imagined_world.model.baseline:
+        if self.worlds.imagined.model.baseline:
             raise UserError(f"{self.model_name} belongs to no game: choose a predictor to share a game")
         moves = replace(self._moves, temperature=self.temperature)
         return moves.to_text(self.model_name, self.state.agent_steps)
@@ -251,8 +240,8 @@ class Session:
         self._record_game()
         self._moves = None
         self._rewind_buffer.clear()
-        self.world, self.driver = world, "recording"
-        self.state = self._initial_state(*world.history(self._history_length))
+        self.worlds.real, self.driver = world, "recording"
+        self.state = self.worlds.start(*world.history(self.worlds.history_length))
 
     def change_driver(self) -> str | None:
         """Switch between human and agent, or take over from a recording; return a note for the player, if any."""
@@ -297,30 +286,18 @@ class Session:
 
     # How it works.
 
-    @property
-    def _history_length(self) -> int:
-        return max(self.context_frames, MIN_HISTORY)
-
-    def _use(self, model: LoadedModel, context: PlayContext) -> None:
-        self.context, self.imagined_world = context, ImaginedWorld(model)
-        self._palette = None if context.store is None else context.store.palette
-        self._comparison = FrameComparison(model, context.frame_shape[:2], self._palette)
-        self._held, self._tapped = 0, None
-        if self.other_world is not None and about(self.other_world.model).env_id != context.env_id:
-            self._use_beside(None)
-        self._sample()
-
-    def _use_beside(self, model: LoadedModel | None) -> None:
-        self.other_world = None if model is None else ImaginedWorld(model)
-        if model is not None:
-            self._other_comparison = FrameComparison(model, self.context.frame_shape[:2], self._palette)
+    def _use(self, model: LoadedModel, context: PlayContext, before: Worlds | None = None) -> None:
+        """Play a model from now on; the real world and the predictor beside it stay if they are of its game."""
+        self.context, self._held, self._tapped = context, 0, None
+        self.policy_name = self._players.name(context.env_id)
+        self.worlds = Worlds(model, context.frame_shape[:2], None if context.store is None else context.store.palette)
+        if before is not None and about(before.imagined.model).env_id == context.env_id:
+            self.worlds.real = before.real
+            self.worlds.set_other(None if before.other is None else before.other.model)
         self._sample()
 
     def _sample(self) -> None:
-        """Let both predictors draw from the start of their noise."""
-        for world in (self.imagined_world, self.other_world):
-            if world is not None:
-                world.predictor.sample(self.temperature, self._seed)
+        self.worlds.sample(self.temperature, self._seed)
 
     def _start_agent(self) -> None:
         """Let a new agent play; an agent of another game raises UserError and the human keeps playing."""
@@ -331,12 +308,12 @@ class Session:
 
     def _begin_game(self, game: Game, seed: int, opening: Opening) -> None:
         """Start where an opening has led a game."""
-        self.world = LiveWorld(game)
+        self.worlds.real = LiveWorld(game)
         self._moves = Moves(seed, len(opening.actions), list(opening.actions))
         self._keys_pressed = False
         self._sample()
-        frames = opening.frames[-self._history_length :]
-        state = self._initial_state(frames, opening.actions[len(opening.actions) + 1 - len(frames) :])
+        frames = opening.frames[-self.worlds.history_length :]
+        state = self.worlds.start(frames, opening.actions[len(opening.actions) + 1 - len(frames) :])
         self.state = replace(state, score=opening.score)
 
     def _start_replay(self, script: Moves) -> None:
@@ -354,7 +331,7 @@ class Session:
     def _resync_due(self) -> bool:
         """Return whether the dream is to be resynced after this step; a replay repeats the resyncs of its game."""
         state = self.state
-        if self.world is None or state.imagined.predictor_state is None:
+        if self.worlds.real is None or state.imagined.predictor_state is None:
             return False
         if self.driver == "replay":
             return state.agent_steps in self._script.resyncs
@@ -371,131 +348,54 @@ class Session:
         except UserError as error:
             self.notice = f"this game was not recorded: {error}"
 
-    def _initial_state(self, frames: list[Frame], actions: list[int]) -> SessionState:
-        """Return the state after real frames."""
-        imagined = ImaginedState(frame=self.imagined_world.view(frames[-1]))
-        return self._resynced(SessionState(frames=tuple(frames), actions=tuple(actions), real=None, imagined=imagined))
-
-    def _resynced(self, state: SessionState) -> SessionState:
-        """Return the state with an imagined world that starts from its real frames."""
-        real = None if self.world is None else self.imagined_world.view(state.frames[-1])
-        imagined = self.imagined_world.resync(state.frames, state.actions)
-        other = None if self.other_world is None else self.other_world.resync(state.frames, state.actions)
-        state = replace(state, other=other, other_wrong_pixels=self._other_wrong(other, state.frames[-1]))
-        metrics = self._compare(imagined.frame, real)
-        return replace(
-            state, real=real, imagined=imagined, metrics=metrics, lost_steps=0, real_reward=0, imagined_reward=0
-        )
-
     def _next_action(self) -> int | None:
         """Return the driver's next action; None at the end of a recording."""
         if self.driver == "replay":
             return self._script.actions[self._script.skip + self.state.agent_steps]
         if self.driver == "recording":
-            return None if self.world is None else self.world.recorded_action
+            return None if self.worlds.real is None else self.worlds.real.recorded_action
         if self.driver == "agent":
             state = self.state
-            return int(self._player(state.frames[-1] if self.world else in_color(state.imagined.frame)))
+            return int(self._player(state.frames[-1] if self.worlds.real else in_color(state.imagined.frame)))
         action = self._held if self._tapped is None else self._tapped
         self._tapped = None
         return action
 
     def _save_for_rewind(self) -> None:
-        saved = None if self.world is None else self.world.save()
-        if self.world is None or saved is not None:
-            nbytes = self.state.imagined.nbytes + self.state.frames[-1].nbytes
-            nbytes += 0 if self.world is None else self.world.saved_bytes(saved)
-            self._rewind_buffer.push((self.state, saved), nbytes)
+        item, nbytes = self._now()
+        if self.worlds.real is None or item[1] is not None:
+            self._rewind_buffer.push(item, nbytes)
 
-    def _next_state(self, before: SessionState, action: int) -> SessionState:
-        """Return the state that an action leads to."""
-        if self.world is None:
-            return self._next_imagined_state(before, action)
-        step = self.world.step(action)
-        frames = (*before.frames, step.frame)[-self._history_length :]
-        actions = (*before.actions, action)[-len(frames) + 1 :]
-        real = self.imagined_world.view(step.frame)
-        waiting = before.imagined.predictor_state is None
-        if waiting:
-            imagined = self.imagined_world.resync(frames, actions)
-        else:
-            imagined = self.imagined_world.step(before.imagined, action)
-        metrics = self._compare(imagined.frame, real)
-        other = self._next_beside(before, action, frames, actions)
-        return SessionState(
-            other=other,
-            other_wrong_pixels=self._other_wrong(other, step.frame),
-            frames=frames,
-            actions=actions,
-            real=real,
-            imagined=imagined,
-            metrics=metrics,
-            lost_steps=before.lost_steps + 1 if metrics is not None and metrics.object_found is False else 0,
-            agent_steps=before.agent_steps + 1,
-            action=action,
-            score=before.score + step.reward,
-            real_reward=0 if waiting else before.real_reward + int(np.sign(step.reward)),
-            imagined_reward=0 if waiting else before.imagined_reward + (imagined.reward or 0),
-            over=step.terminated or step.truncated,
-        )
+    def _now(self) -> tuple[tuple[SessionState, Any], int]:
+        """Return what `_restore` needs to return to now, and its bytes."""
+        saved = None if self.worlds.real is None else self.worlds.real.save()
+        nbytes = self.state.imagined.nbytes + self.state.frames[-1].nbytes
+        nbytes += 0 if self.worlds.real is None else self.worlds.real.saved_bytes(saved)
+        return (self.state, saved), nbytes
 
-    def _next_imagined_state(self, before: SessionState, action: int) -> SessionState:
-        """Return the state that an action leads to where there is no real world."""
-        imagined = self.imagined_world.step(before.imagined, action)
-        return replace(
-            before,
-            imagined=imagined,
-            other=self._next_beside(before, action, before.frames, before.actions),
-            agent_steps=before.agent_steps + 1,
-            action=action,
-            imagined_reward=before.imagined_reward + (imagined.reward or 0),
-        )
-
-    def _next_beside(
-        self, before: SessionState, action: int, frames: tuple[Frame, ...], actions: tuple[int, ...]
-    ) -> ImaginedState | None:
-        """Return what the predictor beside the first one imagines next."""
-        if self.other_world is None or before.other is None:
-            return None
-        if before.other.predictor_state is None:
-            return self.other_world.resync(frames, actions)
-        return self.other_world.step(before.other, action)
-
-    def _other_wrong(self, other: ImaginedState | None, frame: Frame) -> int | None:
-        if other is None or self.other_world is None or self.world is None:
-            return None
-        return self._other_comparison.wrong_pixels(other.frame, self.other_world.view(frame))
-
-    def _compare(self, imagined: ViewedFrame, real: ViewedFrame | None) -> LiveMetrics | None:
-        if real is None or self.world is None:
-            return None
-        return self._comparison.compare(imagined, real, self.world.position())
-
-    def _every_real_action(self, steps: int) -> NDArray[np.uint8] | None:
-        """Return the real frames that each action leads to, (A, h, w, C); None where the game cannot branch."""
-        if not isinstance(self.world, LiveWorld) or self.state.over:
-            return None
-        frames = self.world.every_action(steps)
-        return None if frames is None else np.stack([self.imagined_world.view(frame) for frame in frames])
+    def _restore(self, kept: tuple[SessionState, Any]) -> None:
+        self.state, saved = kept
+        if self.worlds.real is not None:
+            self.worlds.real.restore(saved)
 
     def _take_over(self) -> str | None:
         """Replace a recording by the game at that frame; without the game only the imagined world continues."""
-        assert isinstance(self.world, RecordedWorld)
+        assert isinstance(self.worlds.real, RecordedWorld)
         self._rewind_buffer.clear()
         self._moves = None  # the dataset may have other settings than a shared game
         try:
-            live = self.world.take_over()
+            live = self.worlds.real.take_over()
         except UserError as error:
-            self.world = None
+            self.worlds.real = None
             self.state = replace(self.state, real=None, metrics=None, over=False)
             return f"only the dream continues: {error}"
         if self.context.game is not None:
             self.context.game.close()
-        self.world, self.context = live, replace(self.context, game=live.game)
+        self.worlds.real, self.context = live, replace(self.context, game=live.game)
         return None
 
     def _why_no_rewind(self) -> str:
-        if isinstance(self.world, LiveWorld) and not self.world.game.can_save:
+        if isinstance(self.worlds.real, LiveWorld) and not self.worlds.real.game.can_save:
             return f"{self.context.env_id} cannot save its state, so it cannot be rewound (docs/environments.md)"
         return "nothing earlier is kept"
 
@@ -505,3 +405,8 @@ class Session:
             name = "" if state.action is None else f"   action {self.context.action_meanings[state.action]}"
             caption = f"{self.context.env_id}   {self.model_name}   step {state.imagined.steps}{name}"
             self.clip.add(state.real, state.imagined.frame, caption)
+
+
+def _look(kept: tuple[SessionState, Any]) -> tuple[int, ViewedFrame]:
+    """Return the agent step and the imagined frame of a kept state."""
+    return kept[0].agent_steps, kept[0].imagined.frame

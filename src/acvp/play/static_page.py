@@ -1,7 +1,8 @@
-"""`acvp export`: a predictor as ONNX files, or as a static page that plays it without a server.
+"""`acvp export`: a predictor as ONNX files, or some as a static page that plays them without a server.
 
-The static page runs the predictor with onnxruntime-web, which is fetched once with npm, checked by its hash and kept
-in the user's cache.
+The page has a folder for each predictor: its graphs, frames to start from, a loop for the landing page and, where there
+is one, the packaged agent of its game. It runs them with onnxruntime-web, which is fetched once with npm, checked by
+its hash and kept in the user's cache.
 
 Shapes: S starts, T context frames, H height and W width as recorded, h height, w width and C channels of the view.
 """
@@ -25,17 +26,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.policies import sticky_random_policy
+from acvp.agents.agent import load_agent
+from acvp.data.policies import AGENT
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
+from acvp.play.app import make_loop, page_files
 from acvp.play.config import PredictorExportConfig
+from acvp.play.context import PlayContext, make_context
 from acvp.play.model_pool import ModelPool, about, make_model_pool
-from acvp.play.onnx import OBSERVE_NAME, STEP_NAME, Graphs, to_graphs
-from acvp.play.server import page_files
-from acvp.play.worlds import PlayContext, make_context
-from acvp.seeding import generator
+from acvp.play.onnx import CHECKED_STEPS, OBSERVE_NAME, STEP_NAME, Graphs, agent_graph, to_graphs
+from acvp.play.players import Players, fast_forward
 
 VERSION = "1.30.0"
 SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
@@ -85,10 +87,10 @@ def _fetch() -> bytes:
 
 
 DESCRIPTION_NAME, STARTS_NAME, PAGE_NAME = "predictor.json", "starts.bin", "index.html"
-MAX_PLAYED = 400
-"""Agent steps that a game is played at most before a start is taken from it."""
+GAMES_NAME, LOOP_NAME, AGENT_NAME = "games.json", "loop.gif", "agent.onnx"
 
 Frames = NDArray[np.uint8]
+Files = dict[str, bytes]
 
 
 def export(config: PredictorExportConfig) -> Iterator[str]:
@@ -102,26 +104,47 @@ def export(config: PredictorExportConfig) -> Iterator[str]:
 def _export(config: PredictorExportConfig, onnx: Path | None, web: Path | None) -> list[str]:
     """Write into temporary folders, which then become those of the configuration, and return a line about each."""
     lines = []
-    models = _model_pool(config)
-    model = models.get(models.first)
-    graphs = to_graphs(model.predictor)
-    files = {OBSERVE_NAME: graphs.observe, STEP_NAME: graphs.step}
-    if onnx is not None:
-        _write(onnx, files | {DESCRIPTION_NAME: _json(describe(model, graphs))})
-        lines.append(f"{config.onnx}: {_size(files)} of ONNX, the same as torch over 10 steps")
+    models = make_model_pool(config.predictors)
+    names = models.names[: len(config.predictors)]
+    runtime = {} if web is None else runtime_files()
+    games = []
+    for name in names:
+        model = models.get(name)
+        graphs = to_graphs(model.predictor)
+        files = {OBSERVE_NAME: graphs.observe, STEP_NAME: graphs.step}
+        if onnx is not None:
+            _write(onnx, files | {DESCRIPTION_NAME: _json(describe(model, graphs))})
+            lines.append(f"{config.onnx}: {_size(files)} of ONNX, the same as torch over {CHECKED_STEPS} steps")
+        if web is not None:
+            files |= _game(models, model, graphs, config)
+            _write(web / name, files)
+            games.append({"name": name, "game": about(model).env_id, "files": _sizes(files)})
     if web is not None:
-        _write(web, files | _page(model, graphs, config))
-        _write(web / RUNTIME_FOLDER, runtime_files())
+        _write(web, static_page(len(games) > 1) | {GAMES_NAME: _json({"runtime": _sizes(runtime), "games": games})})
+        _write(web / RUNTIME_FOLDER, runtime)
         lines.append(f"{config.web}: put it on any static host, or try it with: python -m http.server -d {config.web}")
     return lines
 
 
-def _page(model: LoadedModel, graphs: Graphs, config: PredictorExportConfig) -> dict[str, bytes]:
-    """Return the files of the page, except the graphs and the runtime."""
-    frames = start_frames(model, config)
-    described = describe(model, graphs) | {"starts": len(frames)}
-    starts = {STARTS_NAME: gzip.compress(frames.tobytes(), mtime=0), DESCRIPTION_NAME: _json(described)}
-    return starts | static_page()
+def _game(models: ModelPool, model: LoadedModel, graphs: Graphs, config: PredictorExportConfig) -> Files:
+    """Return the files of a predictor's game on the page, except its graphs."""
+    store = None if config.data is None else EpisodeStore(config.data)
+    frames, agent = start_frames(model, store, config), _agent(model)
+    known = {"starts": len(frames), "policy": agent and AGENT + agent}
+    files = {
+        STARTS_NAME: gzip.compress(frames.tobytes(), mtime=0),
+        DESCRIPTION_NAME: _json(describe(model, graphs) | known),
+        LOOP_NAME: make_loop(models, model.name, config.seed, store),
+    }
+    if agent is not None:
+        files[AGENT_NAME] = agent_graph(load_agent(agent), model.predictor.config.frame)
+    return files
+
+
+def _agent(model: LoadedModel) -> str | None:
+    """Return the packaged agent of a model's game, None if there is none."""
+    name = Players().name(about(model).env_id)
+    return name.removeprefix(AGENT) if name.startswith(AGENT) else None
 
 
 def describe(model: LoadedModel, graphs: Graphs) -> dict[str, Any]:
@@ -139,16 +162,15 @@ def describe(model: LoadedModel, graphs: Graphs) -> dict[str, Any]:
     }
 
 
-def static_page() -> dict[str, bytes]:
-    """Return the files of the page, set to run the predictor itself."""
-    page = page_files()
+def static_page(choose: bool) -> Files:
+    """Return the files of the page, set to run the predictor itself; ``choose``: it starts with all games."""
+    page = page_files(choose)
     page[PAGE_NAME] = page[PAGE_NAME].replace(b'data-source="server"', b'data-source="onnx"')
     return page
 
 
-def start_frames(model: LoadedModel, config: PredictorExportConfig) -> Frames:
-    """Return frames (S, T, h, w, C) to start from, of a dataset or of games played for some steps."""
-    store = None if config.data is None else EpisodeStore(config.data)
+def start_frames(model: LoadedModel, store: EpisodeStore | None, config: PredictorExportConfig) -> Frames:
+    """Return frames (S, T, h, w, C) to start from, of a dataset or of games that are under way."""
     context = make_context(model, store)
     length, seeds = model.predictor.context, range(config.seed, config.seed + config.starts)
     windows = [_recorded(context, length, seed) if context.store else _played(context, length, seed) for seed in seeds]
@@ -160,26 +182,15 @@ def _recorded(context: PlayContext, length: int, seed: int) -> Frames:
 
 
 def _played(context: PlayContext, length: int, seed: int) -> Frames:
-    """Return frames (T, H, W, 3) of a game some steps after its start."""
+    """Return frames (T, H, W, 3) of a game that is under way."""
     assert context.game is not None, "neither a game nor a dataset"
-    rng = generator("web-start", seed)
-    player, last = sticky_random_policy(context.action_meanings, rng), length + int(rng.integers(MAX_PLAYED))
-    frames = [context.game.reset(seed)]
-    while len(frames) < last:
-        step = context.game.step(player(frames[-1]))
-        if step.terminated or step.truncated:
-            break
-        frames.append(step.frame)
+    frames = fast_forward(context.game, seed, Players().policy(context.env_id)).frames
     if len(frames) < length:
         raise UserError(f"{context.env_id} ends before {length} frames: pass --data with longer episodes")
     return np.stack(frames[-length:])
 
 
-def _model_pool(config: PredictorExportConfig) -> ModelPool:
-    return make_model_pool((config.predictor,))
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, files: Files) -> None:
     make_folder(folder)
     for name, data in files.items():
         write_atomic(folder / name, data)
@@ -189,5 +200,10 @@ def _json(values: dict[str, Any]) -> bytes:
     return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-def _size(files: dict[str, bytes]) -> str:
+def _sizes(files: Files) -> dict[str, int]:
+    """Return the bytes of each file, from which the page knows how much it has loaded."""
+    return {name: len(data) for name, data in files.items()}
+
+
+def _size(files: Files) -> str:
     return f"{sum(map(len, files.values())) / 1e6:.1f} MB"

@@ -1,18 +1,18 @@
-"""The worlds of a session: the real one, a running game or a recorded episode, and the imagined one, a predictor's.
+"""The worlds of a session: the real one, and those that predictors imagine under the same actions.
 
 Frames of a real world are uint8 (H, W, 3) as recorded, whatever the predictor's view. In the imagined world a predictor
-and an action give the next frame; live metrics compare it with the real one.
+and an action give the next frame; live metrics compare it with the real one. Every agent step makes a new
+`SessionState` from the one before it, so that rewinding is putting an old one back.
 
 Shapes: m context frames, A actions, H height and W width as recorded, h height, w width and C channels of the view.
 """
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,20 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.frames import Palette
-from acvp.data.objects import ObjectFinder
-from acvp.data.replay import replay, replay_game
-from acvp.data.store import EpisodeStore
-from acvp.envs import Game, Step, make_game
-from acvp.errors import UserError
-from acvp.loaded import GameLike, LoadedModel, require_fit
+from acvp.envs import Game, Step
+from acvp.loaded import LoadedModel
 from acvp.models import Predictor, State, imagine
-from acvp.models.pixels import WRONG_BY, WrongPixels
-from acvp.play.model_pool import about
-from acvp.seeding import generator
+from acvp.models.pixels import WRONG_BY, ObjectFinder, WrongPixels
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
-
 ViewedFrame = NDArray[np.uint8]  # (h, w, C)
+
+MIN_HISTORY = 32
+"""Real frames kept at least, so that a predictor with a longer context can take over at once."""
 
 
 class World(ABC):
@@ -102,125 +98,6 @@ class LiveWorld(World):
         return [future[-1].frame for future in self.game.branch(plans)]
 
 
-class RecordedWorld(World):
-    """An episode of a dataset, which can only follow its recorded actions."""
-
-    def __init__(self, store: EpisodeStore, episode_index: int, frame: int) -> None:
-        if not 0 <= episode_index < len(store):
-            raise UserError(f"episode {episode_index}: the dataset has episodes 0 to {len(store) - 1}")
-        self.store, self.episode_index, self.episode = store, episode_index, store[episode_index]
-        if not 0 <= frame < len(self.episode):
-            raise UserError(f"frame {frame}: episode {episode_index} has frames 0 to {len(self.episode) - 1}")
-        self.frame_index = frame
-
-    @property
-    def recorded_action(self) -> int | None:  # type: ignore[override]
-        """The action that was taken here; None at the end."""
-        actions = self.episode.actions
-        return int(actions[self.frame_index]) if self.frame_index < len(actions) else None
-
-    def history(self, count: int) -> tuple[list[Frame], list[int]]:
-        """Return up to `count` frames that end here, oldest first, and the actions between them."""
-        first = max(0, self.frame_index + 1 - count)
-        frames = self.episode.frames(first, self.frame_index + 1)
-        return list(frames), self.episode.actions[first : self.frame_index].tolist()
-
-    def step(self, action: int) -> Step:
-        """Advance by the recorded action; no other one is possible."""
-        assert action == self.recorded_action, f"{action} is not the recorded action"
-        reward = float(self.episode.rewards[self.frame_index])
-        self.frame_index += 1
-        frame = self.episode.frames(self.frame_index, self.frame_index + 1)[0]
-        at_end = self.recorded_action is None
-        return Step(frame, reward, at_end and self.episode.header.terminated, at_end)
-
-    def save(self) -> Any:
-        """Return the index of the frame."""
-        return self.frame_index
-
-    def restore(self, saved: Any) -> None:
-        """Return to a frame."""
-        self.frame_index = saved
-
-    def take_over(self) -> LiveWorld:
-        """Return the game at this frame, after replaying the episode up to it; UserError if the game differs."""
-        game = replay_game(self.store)
-        try:
-            for _ in replay(self.episode, game, self.frame_index + 1):
-                pass
-        except UserError:
-            game.close()
-            raise
-        return LiveWorld(game)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlayContext:
-    """The game, the dataset, or both, that a predictor can be played with."""
-
-    env_id: str
-    action_meanings: tuple[str, ...]
-    frame_shape: tuple[int, int, int]
-    """Height, width, 3 of the game's own frames."""
-    game: Game | None
-    store: EpisodeStore | None
-    missing: str | None = None
-    """Why there is no game."""
-
-    def recorded_start(self, context_frames: int, seed: int) -> RecordedWorld:
-        """Return a recorded frame with enough frames before it, a different one for each seed."""
-        assert self.store is not None, "no dataset to start from"
-        long = [index for index, entry in enumerate(self.store.entries) if entry.frames >= context_frames]
-        if not long:
-            raise UserError(
-                f"{self.store.path}: no episode has the {context_frames} frames that the predictor needs first; "
-                "pass a dataset of longer ones"
-            )
-        rng = generator("play-start", seed)
-        episode = long[int(rng.integers(len(long)))]
-        frames = self.store.entries[episode].frames
-        return RecordedWorld(self.store, episode, int(rng.integers(context_frames - 1, frames)))
-
-
-def make_context(model: LoadedModel, store: EpisodeStore | None, current: PlayContext | None = None) -> PlayContext:
-    """Return the game and the dataset that a model can be played with; UserError if there is neither.
-
-    The game of the current context is reused if it is the model's.
-    """
-    env_id = about(model).env_id
-    if store is not None and store.info.env_id != env_id:
-        store = None  # of another model's game
-    if current is not None and current.env_id == env_id:
-        game, missing = current.game, current.missing
-    else:
-        game, missing = _make_game(env_id)
-    known: GameLike
-    if game is not None:
-        known = game
-    elif store is not None and store.frames:
-        known = store.info
-    else:
-        raise UserError(f"{model.name}: {missing}; or pass --data with a dataset of it to start from its frames")
-    cure = "it was trained on another version of the game"
-    require_fit(model.name, model.predictor, known, view=model.view, source=env_id, cure=cure)
-    return PlayContext(
-        env_id=env_id,
-        action_meanings=known.action_meanings,
-        frame_shape=known.frame_shape,
-        game=game,
-        store=store,
-        missing=missing,
-    )
-
-
-def _make_game(env_id: str) -> tuple[Game | None, str | None]:
-    """Return the game, or None and the reason."""
-    try:
-        return make_game(env_id), None
-    except UserError as error:
-        return None, str(error)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImaginedState:
     """The imagined world at one time."""
@@ -236,6 +113,11 @@ class ImaginedState:
     termination: float | None = None
     """Predicted probability that the last step ended the episode; None without a termination head."""
 
+    uncertainty: ViewedFrame | None = None
+    """Probability that a pixel has another color than the predicted one, of 255, (h, w, 1); None: not computed."""
+    expected_wrong: float | None = None
+    """The sum of these probabilities: wrong pixels that the predictor expects of this step."""
+
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
@@ -247,6 +129,7 @@ class ImaginedWorld:
 
     def __init__(self, model: LoadedModel) -> None:
         self.model, self.predictor = model, copy(model.predictor)  # which shares the weights, but not its sampling
+        self.shows_uncertainty = False
 
     @property
     def samples(self) -> bool:
@@ -277,7 +160,12 @@ class ImaginedWorld:
         if state.outcome is not None:
             reward = int(state.outcome.reward_signs()[0])
             termination = float(state.outcome.termination[0].sigmoid())
+        uncertainty = None
+        if self.shows_uncertainty:
+            uncertainty = self.predictor.uncertainty(before.predictor_state, torch.tensor([action]), frame)
         return ImaginedState(
+            uncertainty=None if uncertainty is None else _as_picture(uncertainty),
+            expected_wrong=None if uncertainty is None else float(uncertainty.sum()),
             frame=self._pixels(frame)[0],
             predictor_state=state,
             steps=before.steps + 1,
@@ -396,9 +284,126 @@ class ActionGrid:
     """(A, h, w, C); None where there is no game that can save its state."""
 
 
-def share_cores() -> None:
-    """Limit this thread to half of the cores: the browser needs the others to show the frames."""
-    torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))
+class Worlds:
+    """The real world, the imagined one, and another predictor's beside it: an action leads all to their next state."""
+
+    def __init__(self, model: LoadedModel, frame_size: tuple[int, int], palette: Palette | None = None) -> None:
+        """``frame_size`` is the (H, W) of recorded frames; ``palette`` holds their colors, where they are known."""
+        self.real: World | None = None
+        self.imagined = ImaginedWorld(model)
+        self.other: ImaginedWorld | None = None
+        self._frame_size, self._palette = frame_size, palette
+        self._comparison = FrameComparison(model, frame_size, palette)
+        self._other_comparison = self._comparison
+
+    @property
+    def history_length(self) -> int:
+        """Number of real frames that a state keeps."""
+        return max(self.imagined.predictor.context, MIN_HISTORY)
+
+    def set_other(self, model: LoadedModel | None) -> None:
+        """Let another predictor imagine beside the first one, or none."""
+        self.other = None if model is None else ImaginedWorld(model)
+        if model is not None:
+            self._other_comparison = FrameComparison(model, self._frame_size, self._palette)
+
+    def sample(self, temperature: float, seed: int) -> None:
+        """Let the predictors draw at a temperature, from the start of their noise."""
+        for world in (self.imagined, self.other):
+            if world is not None:
+                world.predictor.sample(temperature, seed)
+
+    def start(self, frames: Sequence[Frame], actions: Sequence[int]) -> SessionState:
+        """Return the state after real frames and the actions between them."""
+        imagined = ImaginedState(frame=self.imagined.view(frames[-1]))
+        return self.resync(SessionState(frames=tuple(frames), actions=tuple(actions), real=None, imagined=imagined))
+
+    def resync(self, state: SessionState) -> SessionState:
+        """Return the state with imagined worlds that start from its real frames."""
+        real = None if self.real is None else self.imagined.view(state.frames[-1])
+        imagined = self.imagined.resync(state.frames, state.actions)
+        other = None if self.other is None else self.other.resync(state.frames, state.actions)
+        state = replace(state, other=other, other_wrong_pixels=self._other_wrong(other, state.frames[-1]))
+        metrics = self._compare(imagined.frame, real)
+        return replace(
+            state, real=real, imagined=imagined, metrics=metrics, lost_steps=0, real_reward=0, imagined_reward=0
+        )
+
+    def step(self, before: SessionState, action: int) -> SessionState:
+        """Return the state that an action leads to."""
+        if self.real is None:
+            return self._imagined_step(before, action)
+        step = self.real.step(action)
+        frames = (*before.frames, step.frame)[-self.history_length :]
+        actions = (*before.actions, action)[-len(frames) + 1 :]
+        real = self.imagined.view(step.frame)
+        waiting = before.imagined.predictor_state is None
+        imagined = self.imagined.resync(frames, actions) if waiting else self.imagined.step(before.imagined, action)
+        metrics = self._compare(imagined.frame, real)
+        other = self._other_step(before, action, frames, actions)
+        return SessionState(
+            other=other,
+            other_wrong_pixels=self._other_wrong(other, step.frame),
+            frames=frames,
+            actions=actions,
+            real=real,
+            imagined=imagined,
+            metrics=metrics,
+            lost_steps=before.lost_steps + 1 if metrics is not None and metrics.object_found is False else 0,
+            agent_steps=before.agent_steps + 1,
+            action=action,
+            score=before.score + step.reward,
+            real_reward=0 if waiting else before.real_reward + int(np.sign(step.reward)),
+            imagined_reward=0 if waiting else before.imagined_reward + (imagined.reward or 0),
+            over=step.terminated or step.truncated,
+        )
+
+    def every_action(self, state: SessionState, steps: int) -> ActionGrid:
+        """Return the frames that each action, held for some steps, leads to in both worlds."""
+        real = self.real.every_action(steps) if isinstance(self.real, LiveWorld) and not state.over else None
+        return ActionGrid(
+            steps=steps,
+            imagined=self.imagined.every_action(state.imagined, steps),
+            real=None if real is None else np.stack([self.imagined.view(frame) for frame in real]),
+        )
+
+    def _imagined_step(self, before: SessionState, action: int) -> SessionState:
+        """Return the state that an action leads to where there is no real world."""
+        imagined = self.imagined.step(before.imagined, action)
+        return replace(
+            before,
+            imagined=imagined,
+            other=self._other_step(before, action, before.frames, before.actions),
+            agent_steps=before.agent_steps + 1,
+            action=action,
+            imagined_reward=before.imagined_reward + (imagined.reward or 0),
+        )
+
+    def _other_step(
+        self, before: SessionState, action: int, frames: tuple[Frame, ...], actions: tuple[int, ...]
+    ) -> ImaginedState | None:
+        """Return what the predictor beside the first one imagines next."""
+        if self.other is None or before.other is None:
+            return None
+        if before.other.predictor_state is None:
+            return self.other.resync(frames, actions)
+        return self.other.step(before.other, action)
+
+    def _other_wrong(self, other: ImaginedState | None, frame: Frame) -> int | None:
+        if other is None or self.other is None or self.real is None:
+            return None
+        return self._other_comparison.wrong_pixels(other.frame, self.other.view(frame))
+
+    def _compare(self, imagined: ViewedFrame, real: ViewedFrame | None) -> LiveMetrics | None:
+        if real is None or self.real is None:
+            return None
+        return self._comparison.compare(imagined, real, self.real.position())
+
+
+def _as_picture(uncertainty: Tensor) -> ViewedFrame:
+    """Return probabilities (1, h, w) as a picture (h, w, 1)."""
+    picture: ViewedFrame = (255 * uncertainty[0, ..., None]).round().to(torch.uint8).numpy(force=True)
+    return picture
 
 
 def state_tensors(state: State | None) -> dict[str, Tensor]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from tyro.conf import arg
+
 from acvp.compat import RESULT_FIELDS, current_fields
 from acvp.console import optional
 from acvp.durable import finished_lines, read_file
@@ -18,7 +20,7 @@ from acvp.runs import STARTS_NAME, RunFolder
 class ReportConfig:
     """Write a self-contained HTML report of one or several runs."""
 
-    runs: tuple[Path, ...]
+    runs: Annotated[tuple[Path, ...], arg(metavar="RUN …")]
     """Run folders."""
     results: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several runs")] = None
     """Folder with evaluation.json and counterfactual.json. analysis.json is read from here or the run folders."""

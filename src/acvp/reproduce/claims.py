@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, field
 from os.path import relpath
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
+from acvp.console import visible
 from acvp.durable import write_atomic
 from acvp.report.sources import OTHER_SHAPE
 from acvp.reproduce import control_claims as control
@@ -217,17 +219,26 @@ def _named(game: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Return a text for a table: names of files and what they contain may be anything, and none of it is markup."""
+    return visible(text.replace("\n", " ")).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return "`" + visible(text).replace("`", "'") + "`"
+
+
+def _link(words: str, file: Path, folder: Path) -> str:
+    return f"[{words}]({quote(relpath(file, folder))})"
 
 
 def _details(row: Row, folder: Path) -> list[str]:
     claim = row.claim
     lines = [f"### Claim {claim.number}", f"{claim.where}: {claim.text}. Confirmed if {claim.rule}.", ""]
     for game, finding in row.findings.items():
-        result = f", [result]({relpath(finding.file, folder)})" if finding.file else ""
-        drawn = f", [picture]({relpath(finding.picture, folder)})" if finding.picture else ""
-        lines.append(f"- {_named(game)}`{finding.command}`{result}{drawn}")
-    lines += [f"- left out: {relpath(file, folder)}: {_cell(why)}" for file, why in row.left_out.items()]
+        result = f", {_link('result', finding.file, folder)}" if finding.file else ""
+        drawn = f", {_link('picture', finding.picture, folder)}" if finding.picture else ""
+        lines.append(f"- {_named(game)}{_code(finding.command)}{result}{drawn}")
+    lines += [f"- left out: {_cell(relpath(file, folder))}: {_cell(why)}" for file, why in row.left_out.items()]
     if row.conclusion in ("incomplete", "not run"):
         lines.append(f"- {row.conclusion}: `{claim.advice}`")
     return [*lines, ""]
@@ -273,7 +284,9 @@ CLAIMS: tuple[Claim, ...] = (
     _claim(
         6, "figure 2", "figure2", prediction.long_run,
         "the controlled object is right for more than 250 steps, and wraps from top to bottom", "250 steps",
-        "one of the networks still has the object in its place at step 250 in half of the windows", games=FREEWAY,
+        "one of the networks still has the object in its place at step 250 in half of the windows, and the same one "
+        "predicts more than half of the wraps",
+        games=FREEWAY,
     ),
     _claim(
         7, "§4.1", "figure3", prediction.no_action,
@@ -295,7 +308,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     _claim(
         11, "§4.1", "figure3", prediction.collisions, "collisions are predicted", "–",
-        "one of the networks predicts more than half of them in steps 1–10, by the lower end of its band",
+        "one of the networks predicts more than half of them in steps 1–10, and more than copying the last frame does, "
+        "by the lower end of its band",
         games=FREEWAY,
     ),
     _claim(
@@ -304,7 +318,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     _claim(
         13, "§4.1", "figure3", prediction.new_objects, "new objects appear with reasonable shapes", "–",
-        "one of the networks finds more than half of the larger things that appear in steps 1–10", games=SEAQUEST,
+        "one of the networks finds more than half of the larger things that appear in steps 1–10, and more than "
+        "copying the last frame does, by the lower end of its band",
+        games=SEAQUEST,
     ),
     _claim(
         14, "figure 4a", "figure3", prediction.translation,

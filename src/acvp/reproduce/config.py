@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from tyro.conf import arg
+
 from acvp.console import optional
 from acvp.envs import make_game
 from acvp.envs.atari import atari_games, atari_id
@@ -82,7 +84,7 @@ class ReproduceConfig:
 class ClaimsConfig:
     """Judge every claim of the paper by the results in some folders, and write the conclusions."""
 
-    results: tuple[Path, ...]
+    results: Annotated[tuple[Path, ...], arg(metavar="PATH …")]
     """Folders that are searched for results; if two have a result of the same kind, the folder named first counts."""
     out: Path
     """Folder for claims.json and claims.md."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from acvp.agents.evaluate import DQN_SCORES
 from acvp.compat import current_text
-from acvp.console import number
+from acvp.console import counted, number
 from acvp.envs.atari import atari_games
 from acvp.reproduce.evidence import Evidence, Finding, Result, apart, finding, score
 
@@ -157,14 +157,24 @@ def emulator_informed(evidence: Evidence, game: str) -> Finding | None:
 
 def first_reward(evidence: Evidence, game: str) -> Finding | None:
     """Claim 21: informed exploration finds the first reward sooner than random exploration."""
-    result = _explored(evidence, game, "informed-model", "random")
+    two = ("informed-model", "random")
+    result = _explored(evidence, game, *two, "constant") or _explored(evidence, game, *two)
     if result is None:
         return None
-    sources = result.body["sources"]
-    informed, random = (_rewards(result, name) for name in ("informed-model", "random"))
-    text = ", ".join(f"{name} {_median(result, name)}" for name in sources if name != "informed-emulator")
-    holds = None not in informed and max(informed) < min(random)
+    informed, random = (_rewards(result, name) for name in two)
+    text = ", ".join(
+        f"{name} {_median(result, name)}" for name in result.body["sources"] if name != "informed-emulator"
+    )
+    holds = max(informed) < min(random)
+    longer = [other for other in evidence.of("explore.json", game) if _rewarded(other, "random")]
+    text += "".join(f"; random to its end {_median(other, 'random')}" for other in longer[:1])
     return finding(result, holds, f"median agent steps: {text}", _explored_by(result), "first-reward.png")
+
+
+def _rewarded(result: Result, strategy: str) -> bool:
+    """Return whether every run of a strategy has found a reward."""
+    source = result.body["sources"].get(strategy)
+    return source is not None and not source["never"]
 
 
 def _explored(evidence: Evidence, game: str, *strategies: str) -> Result | None:
@@ -187,7 +197,7 @@ def _median(result: Result, strategy: str) -> str:
 def _explored_by(result: Result) -> str:
     words = result.body.get("provenance", {}).get("command", [])
     named = [after for word, after in pairwise(words) if word in ("--predictor", "--run")]
-    return f"{result.body['seeds']} seeds, at most {result.body['max_steps']:,} agent steps; predictor " + (
+    return f"{counted(result.body['seeds'], 'seed')}, at most {result.body['max_steps']:,} agent steps; predictor " + (
         named[0] if named else "none"
     )
 
@@ -227,21 +237,29 @@ def agent_scores(evidence: Evidence, game: str) -> Finding | None:
     env_id = next((env_id for env_id, name in atari_games().items() if name == game), "")
     if agent is None or env_id not in DQN_SCORES:
         return None
-    result, point, training = agent
+    result, point, training, references = agent
     mean, error = DQN_SCORES[env_id]
     paper = {"mean": mean, "standard_error": error}
-    text = f"{score(point)} (paper {score(paper)})"
+    text = f"{score(point)} (paper {score(paper)}){_beside(references)}"
     return finding(result, apart(point, paper) >= 0, text, training, command=_agents_command(result, game))
 
 
-def _agent(evidence: Evidence, game: str) -> tuple[Result, Point, str] | None:
-    """Return the score of the agent of a game that learned in the real game, and what its training took."""
+def _beside(references: Mapping[str, Any]) -> str:
+    """Return the scores of random play and of the best constant action, where they were measured."""
+    random, constant = references.get("random"), references.get("constant")
+    texts = [f"random {score(random)}"] if random else []
+    texts += [f"constant {constant['action']} {score(constant)}"] if constant else []
+    return f"; {', '.join(texts)}" if texts else ""
+
+
+def _agent(evidence: Evidence, game: str) -> tuple[Result, Point, str, Mapping[str, Any]] | None:
+    """Return the score of the agent of a game that learned in the real game, what its training took, and references."""
     for result in evidence.named("agents.json", "agent-evaluation.json"):
         if result.file.name == "agents.json" and game in result.body.get("agents", {}):
             about = result.body["agents"][game]
-            return result, about["agent"], f"{result.body['minutes']:g} minutes of one core"
+            return result, about["agent"], f"{result.body['minutes']:g} minutes of one core", about
         if result.file.name == "agent-evaluation.json" and result.game == game and not _imagined(result):
-            return result, result.body, _training(result)
+            return result, result.body, _training(result), result.body.get("references") or {}
     return None
 
 

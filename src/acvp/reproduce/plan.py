@@ -226,12 +226,12 @@ class GamePlan:
         )  # fmt: skip
         long = (
             "--horizon", str(scale.long_horizon), "--windows", str(scale.long_windows), "--shuffled-windows", "0",
-            "--videos", "2", "--strip", strip,
+            "--videos", str(scale.videos), "--strip", strip,
         )  # fmt: skip
         states = ("--states", str(scale.states))
         pixel = (self.path("pixel"),)
         predicted = scale.horizon * scale.windows
-        predicted_long = scale.long_horizon * (scale.long_windows + 2)
+        predicted_long = scale.long_horizon * (scale.long_windows + scale.videos)
         futures = scale.states * 18
         yield self._judge("evaluate", "evaluation", "figure3", self.networks, short, predicted)
         yield self._judge("counterfactual", "counterfactual", "figure3", self.networks, states, futures)

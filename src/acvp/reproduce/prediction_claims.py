@@ -19,7 +19,7 @@ from acvp.reproduce.evidence import Evidence, Finding, Result, finding
 RGB, GRAY = (210, 160, 3), (84, 84, 1)
 PUBLISHED = {"feedforward": 57_214_787, "recurrent": 90_740_547}
 """Parameters of the RGB networks with 3 actions, by appendix A."""
-NETS, BASELINES = ("feedforward", "recurrent"), ("no-action", "mlp")
+NETS, BASELINES, COPY = ("feedforward", "recurrent"), ("no-action", "mlp"), "copy-last-frame"
 FIRST_RANGE = 0
 """Index of steps 1 to 10 in the measures of single claims."""
 HALF = 0.5
@@ -108,16 +108,34 @@ def long_run(evidence: Evidence, game: str, step: int = 250) -> Finding | None:
     result = evidence.evaluation(game, *NETS, horizon=step, metric="object_kept")
     if result is None:
         return None
-    curves = [curve for kind in NETS if (curve := result.curve(kind, "object_kept"))]
     values = [f"{kind} {result.at(kind, 'object_kept', step)}" for kind in NETS]
-    wraps = _measured(result, "wrap_kept", NETS)
+    keeps = [kind for kind in NETS if (curve := result.curve(kind, "object_kept")) and _share(curve, step) >= HALF]
+    wraps = {kind: share for kind in NETS if (share := _of_all_steps(result, "wrap_kept", kind))}
+    wrapped = [kind for kind in keeps if kind in wraps and wraps[kind][0] > HALF]
+    known = not keeps or wraps.keys() >= set(keeps)
+    text = ", ".join(f"{kind} {number(share)} (of {count})" for kind, (share, count) in wraps.items())
     return finding(
         result,
-        any((curve["mean"][step - 1] or 0.0) >= HALF for curve in curves),
-        f"object kept at step {step}: {', '.join(values)}{f'; wrap predicted: {wraps}' if wraps else ''}",
+        bool(wrapped) if known or wrapped else None,
+        f"object kept at step {step}: {', '.join(values)}; wraps predicted: {text or 'none seen'}",
         result.compute(*NETS),
         "0.png",
         "object_kept.png",
+    )
+
+
+def _share(curve: Mapping[str, Any], step: int) -> float:
+    return float(curve["mean"][step - 1] or 0.0)
+
+
+def _of_all_steps(result: Result, measure: str, kind: str) -> tuple[float, int] | None:
+    """Return the mean of a measure of single claims over all ranges of steps, and of how many it is; None: of none."""
+    values = _model_measures(result, measure, kind)
+    counts = values["count"] if values else []
+    if values is None or not sum(counts):
+        return None
+    return sum((mean or 0.0) * count for mean, count in zip(values["mean"], counts, strict=True)) / sum(counts), sum(
+        counts
     )
 
 
@@ -130,10 +148,14 @@ def _measured(result: Result, measure: str, kinds: tuple[str, ...], index: int =
 
 
 def _measure(result: Result, measure: str, kind: str, index: int = FIRST_RANGE) -> Mapping[str, Any] | None:
-    values: Mapping[str, Any] | None = (
-        result.body.get("claims", {}).get(measure, {}).get("models", {}).get(result.model(kind) or kind)
-    )
+    values = _model_measures(result, measure, kind)
     return values if values and len(values["count"]) > index and values["count"][index] else None
+
+
+def _model_measures(result: Result, measure: str, kind: str) -> Mapping[str, Any] | None:
+    measures = result.body.get("claims", {}).get(measure, {}).get("models", {})
+    values: Mapping[str, Any] | None = measures.get(result.model(kind) or kind)
+    return values
 
 
 def no_action(evidence: Evidence, game: str) -> Finding | None:
@@ -234,11 +256,12 @@ def new_objects(evidence: Evidence, game: str) -> Finding | None:
 
 def _above_half(evidence: Evidence, game: str, measure: str, words: str) -> Finding | None:
     result = evidence.evaluation(game, *NETS)
-    if result is None or not (text := _measured(result, measure, NETS)):
+    if result is None or not _measured(result, measure, NETS):
         return None
     lows = [values["low"][FIRST_RANGE] for kind in NETS if (values := _measure(result, measure, kind))]
-    compute = result.compute(*NETS)
-    return finding(result, max(low or 0.0 for low in lows) > HALF, f"{words}, steps 1–10: {text}", compute, "0.png")
+    least = max(HALF, _first(_measure(result, measure, COPY)))
+    text = f"{words}, steps 1–10: {_measured(result, measure, (*NETS, COPY))}"
+    return finding(result, max(low or 0.0 for low in lows) > least, text, result.compute(*NETS), "0.png")
 
 
 def small_things(evidence: Evidence, game: str) -> Finding | None:

@@ -2,7 +2,7 @@
 
 out/
   plan.json      command of every step that was ever planned; contains its own checksum
-  steps.jsonl    a line per step that ended: exit code, duration
+  steps.jsonl    a line per step that ended: exit code, duration, core-seconds
   logs/          output of every step
   GAME/…         folders of the steps
   claims.json, claims.md
@@ -24,7 +24,7 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Any, Literal
 
-from acvp.console import TextTable, number
+from acvp.console import TextTable, counted, number
 from acvp.data.store import GOAL_NAME, EpisodeStore
 from acvp.durable import append_line, exclusive_writer, make_folder, read_file, seal, unseal, write_atomic
 from acvp.errors import MAX_REASON, UserError, one_line
@@ -71,8 +71,8 @@ def plan_table(plan: Plan, out: Path) -> TextTable:
         rows.append((step.name, step.part, f"{step.minutes:,.1f}", f"{step.megabytes:,.0f}", state))
     left = sum(step.minutes for step in plan.steps if step.repeat or not finished(step, out))
     title = (
-        f"{len(plan.steps)} steps, about {number(plan.minutes / 60)} {plan.unit}-hours, of which {number(left / 60)} "
-        f"are left, and {plan.megabytes / 1000:,.1f} GB"
+        f"{counted(len(plan.steps), 'step')}, about {number(plan.minutes / 60)} {plan.unit}-hours, of which "
+        f"{number(left / 60)} are left, and {plan.megabytes / 1000:,.1f} GB"
     )
     return TextTable(title, ("step", "part", f"{plan.unit}-minutes", "MB", "state"), tuple(rows))
 
@@ -236,14 +236,16 @@ class Runner:
 
     def _collect_ended(self) -> None:
         for running in list(self._running):
-            code = running.process.poll()
-            if code is not None:
+            ended, status, used = os.wait4(running.process.pid, os.WNOHANG)
+            if ended:
+                code = running.process.returncode = os.waitstatus_to_exitcode(status)
                 self._running.remove(running)
                 running.log.close()
-                self._end(running.step, code, time.monotonic() - running.started)
+                self._end(running.step, code, time.monotonic() - running.started, used.ru_utime + used.ru_stime)
 
-    def _end(self, step: Step, code: int, seconds: float) -> None:
-        line = {"step": step.name, "exit_code": code, "seconds": round(seconds, 1), "command": list(step.command)}
+    def _end(self, step: Step, code: int, seconds: float, core_seconds: float) -> None:
+        took = {"seconds": round(seconds, 1), "core_seconds": round(core_seconds, 2)}
+        line = {"step": step.name, "exit_code": code} | took | {"command": list(step.command)}
         append_line(self.out / STEPS_NAME, json.dumps(line | {"time": time.strftime("%Y-%m-%d %H:%M:%S%z")}))
         if code == 0 and finished(step, self.out):
             self.outcomes[step.name] = "finished"

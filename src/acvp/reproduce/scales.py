@@ -59,6 +59,8 @@ class Scale:
     long_horizon: int
     """Steps of the long predictions."""
     long_windows: int
+    videos: int
+    """Videos of the long predictions."""
     states: int
     """States of counterfactual futures and of the analysis."""
     control_horizons: tuple[int, ...]
@@ -98,17 +100,22 @@ def _gray(preset: str, minutes: float, *options: str, megabytes: float = 1_000) 
 
 
 def _by_clock(minutes: float) -> Training:
-    return _gray("cpu", minutes, "--minutes", f"{minutes:g}")
+    return _gray("cpu", minutes, *_core_minutes(minutes))
 
 
-_SHORT = ("--phases.0.steps", "40")
+def _core_minutes(minutes: float) -> tuple[str, ...]:
+    """Return the options of a training time that does not depend on how busy the machine is."""
+    return "--minutes", f"{minutes:g}", "--clock", "core"
+
+
+_SHORT = ("--phases.0.steps", "16")
 SMOKE = Scale(
     unit="core",
     device="cpu",
-    frames=1_600,
-    test_frames=600,
+    frames=1_000,
+    test_frames=500,
     episode_steps=100,
-    training={name: _gray("smoke", 0.2, *_SHORT, "--phases.1.steps", "8", megabytes=60) for name in NETWORKS}
+    training={name: _gray("smoke", 0.2, *_SHORT, "--phases.1.steps", "4", megabytes=60) for name in NETWORKS}
     | {"pixel": Training(options=("--preset", "smoke", *_SHORT), minutes=0.3, megabytes=20)},
     direct={"direct-3": ("--phases.0.predict", "3", "--phases.0.batch-size", "4")},
     direct_games=None,
@@ -120,6 +127,7 @@ SMOKE = Scale(
     windows=6,
     long_horizon=40,
     long_windows=2,
+    videos=1,
     states=4,
     control_horizons=(1, 10),
     control_episodes=2,
@@ -143,7 +151,7 @@ CPU = Scale(
         "recurrent": _by_clock(120),
         "no-action": _by_clock(60),
         "mlp": _by_clock(30),
-        "pixel": Training(options=("--preset", "cpu", "--minutes", "60"), minutes=60, megabytes=60),
+        "pixel": Training(options=("--preset", "cpu", *_core_minutes(60)), minutes=60, megabytes=60),
     },
     direct={
         "direct-3": ("--phases.0.predict", "3", "--phases.0.batch-size", "8"),
@@ -158,6 +166,7 @@ CPU = Scale(
     windows=500,
     long_horizon=500,
     long_windows=50,
+    videos=2,
     states=200,
     control_horizons=(1, 10, 100),
     control_episodes=30,
@@ -209,6 +218,7 @@ GPU = Scale(
     windows=500,
     long_horizon=500,
     long_windows=50,
+    videos=2,
     states=200,
     control_horizons=(1, 3, 10, 30, 100),
     control_episodes=30,
@@ -253,6 +263,7 @@ PAPER = Scale(
     windows=500,
     long_horizon=500,
     long_windows=100,
+    videos=2,
     states=200,
     control_horizons=(1, 2, 3, 5, 10, 20, 30, 50, 100),
     control_episodes=30,

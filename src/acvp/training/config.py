@@ -13,7 +13,7 @@ from math import cos, isclose, pi
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from tyro.conf import Suppress, arg
+from tyro.conf import FlagCreatePairsOff, Suppress, arg
 
 from acvp.console import Device, Module, optional
 from acvp.errors import (
@@ -48,7 +48,8 @@ class TrainConfig:
     shares: Annotated[tuple[float, ...], optional("SHARE …", "by the number of windows")] = ()
     """Shares of the windows drawn from each of several datasets, such as 0.7 0.3; they count relative to their sum."""
     model: Annotated[str, arg(metavar="NAME")] = "feedforward"
-    """pixel: classifies the color of every pixel. feedforward, recurrent: the paper's networks.
+    """pixel: classifies the color of every pixel; objects: also predicts moving objects one by one.
+    feedforward, recurrent: the paper's networks.
     no-action, mlp: the paper's baselines. MODULE:CLASS: your own, together with --import MODULE."""
     preset: PresetName = "cpu"
     """Hyperparameters. paper: §4 and appendix A; authors: Adam, as in the authors' code;
@@ -61,7 +62,9 @@ class TrainConfig:
     config: Annotated[Path | None, optional("FILE", "the preset")] = None
     """Run folder or its config.json: start from its config instead of the preset's.
     It gives model, view, seed, test fraction, network sizes, phases and optimizer; other options override it."""
-    help_all: bool = False
+    init: Annotated[str | None, optional("PREDICTOR", "random weights")] = None
+    """Predictor to start from: a run, a predictor folder, or a name of the package. Network and weights are its own."""
+    help_all: Annotated[bool, FlagCreatePairsOff] = False
     """Print every field of the training config as an option, with its value, and exit (needs --data).
     Such options change single fields: --phases.0.lr 3e-4 or --predictor.channels 64 96 128."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
@@ -73,13 +76,11 @@ class TrainConfig:
     test_fraction: float = 0.1
     """Fraction of the frames held out for validation, in whole episodes."""
     minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
-    """Training time in wall-clock minutes, shared among the phases as in the preset.
+    """Training time in wall-clock minutes (with --clock core: core-minutes), shared among the phases as in the preset.
     For a run started with fewer minutes, the difference is added."""
     predict_rewards: bool = False
     """Also train reward and termination heads. The pixel model always has them."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
     devices: int = 1
     """Number of GPUs or CPU processes for data-parallel training. Under torchrun, its own setting is used."""
     precision: Literal["32", "bf16"] = "32"
@@ -95,7 +96,6 @@ class TrainConfig:
     keep: int = 2
     """Number of latest checkpoints to keep, in addition to the best one."""
     import_module: Module = None
-    """Python module to import first: it defines your own model or game. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require(1, AT_ONCE, devices=self.devices, accumulate=self.accumulate, threads=self.threads)
@@ -171,7 +171,7 @@ class Phase:
     steps: int | None = None
     """Updates after which the phase ends."""
     minutes: float | None = None
-    """Wall-clock minutes after which the phase ends, evaluation and saving included."""
+    """Minutes after which the phase ends, evaluation and saving included; by the wall clock unless --clock is core."""
     patience: int | None = None
     """Held-out evaluations in a row without improvement after which the phase ends."""
     warmup: int = 0
@@ -243,6 +243,10 @@ class TrainingConfig:
     """Prediction steps at which the held-out error is measured."""
     shares: tuple[float, ...] = ()
     """Shares of the windows drawn from each of several datasets; empty: by the number of windows."""
+    init: str = ""
+    """Fingerprint of the predictor that training started from; empty: random weights."""
+    clock: Literal["wall", "core"] = "wall"
+    """What minutes count. wall: time on the clock; core: processor time, which other programs do not take away."""
 
     def __post_init__(self) -> None:
         if not self.phases:

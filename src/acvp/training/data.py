@@ -14,9 +14,8 @@ from torch import Tensor
 
 from acvp.data.episode import CHUNK_FRAMES
 from acvp.data.frames import RGB, View, get_view
-from acvp.data.priorities import step_priorities, window_priorities
-from acvp.data.split import refuse_leaks, split_positions
-from acvp.data.statistics import Arrays, cached
+from acvp.data.merge import refuse_leaks, split_positions
+from acvp.data.statistics import Arrays, cached, step_priorities, window_priorities
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Priority, Window, WindowBatch, Windows, stream
 from acvp.errors import UserError

@@ -12,10 +12,11 @@ from typing import Any
 
 from acvp.compat import current_training
 from acvp.data.frames import get_view
-from acvp.data.split import split
+from acvp.data.merge import split
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
-from acvp.models import DatasetSplit, PredictorConfig, find_class
+from acvp.loaded import load, require_fit, view_of
+from acvp.models import DatasetSplit, Predictor, PredictorConfig, find_class, fingerprint, kind_of
 from acvp.models import config_from_dict as predictor_config_from_dict
 from acvp.models.encoder_decoder import GRAY_84
 from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig, within_minutes
@@ -34,10 +35,14 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
         raise UserError(f"{store.path}: the dataset has no episodes; record some with acvp collect")
     train, test = split(store, test_fraction=config.test_fraction, seed=config.seed)
     data = DatasetSplit(train=train, held_out=test, view=get_view(view), seed=config.seed)
-    fields = kind.sizes(config.preset, data.frame) | kind.prepare(data)
-    if config.predict_rewards:
-        fields |= {"predict_rewards": True}
-    training = PRESETS[config.preset](kind.config_class(**fields))
+    if config.init is None:
+        fields = kind.sizes(config.preset, data.frame) | kind.prepare(data)
+        if config.predict_rewards:
+            fields |= {"predict_rewards": True}
+        training = PRESETS[config.preset](kind.config_class(**fields))
+    else:
+        initial = initial_predictor(config.init, config.model, view, store)
+        training = replace(PRESETS[config.preset](initial.config), init=fingerprint(initial))
     training = replace(training, view=view, seed=config.seed, test_fraction=config.test_fraction, shares=config.shares)
     training = with_defaults(training, defaults)
     return (
@@ -45,6 +50,19 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
         if config.minutes is None
         else replace(training, phases=within_minutes(training.phases, config.minutes))
     )
+
+
+def initial_predictor(name: str, model: str, view: str, store: EpisodeStore) -> Predictor:
+    """Return the predictor that --init names; raises UserError if it is of another kind, game or view."""
+    initial = load(name)
+    kind = kind_of(initial.config)
+    if find_class(model) is not type(initial):
+        raise UserError(f"--init {name} is of kind {kind}: use --model {kind}")
+    seen = view_of(initial, f"--init {name}").name
+    if seen != view:
+        raise UserError(f"--init {name} sees frames as {seen}: use --view {seen}")
+    require_fit(f"--init {name}", initial, store.info, source=str(store.path), cure="choose another --data or --init")
+    return initial
 
 
 def with_defaults(training: TrainingConfig, defaults: dict[str, Any]) -> TrainingConfig:

@@ -6,6 +6,7 @@ import shutil
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,11 +16,13 @@ from rich.console import Console
 from acvp.artifacts import CONFIG_NAME, write_folder
 from acvp.checkpoint import CheckpointError, newest_good
 from acvp.console import counted, err
+from acvp.data.merge import openings
 from acvp.data.store import EpisodeStore
 from acvp.durable import SPARE_BYTES, DiskError
 from acvp.errors import UserError
 from acvp.exits import stop_signals
 from acvp.harness import Display, DivergenceError, Result, drop_later, exit_code, require_same, start
+from acvp.loaded import load
 from acvp.models import (
     About,
     Predictor,
@@ -65,7 +68,7 @@ def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, c
     display = Display(console or err, silent=not first)
     with stop_signals() as stop, run.writing() if first else nullcontext(), display:
         restored = _begin(config, run, fabric, data, display)
-        predictor = _predictor(training, data, restored)
+        predictor = _predictor(config, training, data, restored)
         if config.compile:
             compile_networks(predictor)
         log = _log(run, restored) if first else None
@@ -131,9 +134,9 @@ def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None
     share = min(1.0, busy / (seconds * threads))
     cores = "1 core" if threads == 1 else f"{threads} cores"
     line = f"processor: used {100 * share:.0f} % of the time of {cores} in {clock(seconds)} of wall-clock time"
-    return (
-        line if share > BUSY_BELOW else f"{line}; minutes count by the wall clock: a busy machine trains less in them"
-    )
+    if share > BUSY_BELOW or trainer.config.clock == "core":
+        return line
+    return f"{line}; minutes count by the wall clock: a busy machine trains less in them than with --clock core"
 
 
 def _announce(trainer: Trainer) -> None:
@@ -246,12 +249,15 @@ def _begin(
     config: TrainConfig, run: RunFolder, fabric: Fabric, data: TrainingData, display: Display
 ) -> Restored | None:
     """Start a run, or return what its newest checkpoint holds; the result is the same in every process."""
-    body = {
+    body: dict[str, Any] = {
         "training": data.config.to_dict(),
         "store": data.store.digest,
         "data": data.store.info.env_id,
         "held_out": data.held_out_episodes,
+        "openings": sorted(set(openings(data.train))),
     }
+    if config.init is not None:
+        body["openings"] = _with_earlier(config.init, data, body["openings"])
     if data.store.origins:
         body["stores"] = [[origin.digest, origin.episodes] for origin in data.store.origins]
     if fabric.is_global_zero:
@@ -265,6 +271,22 @@ def _begin(
     if checkpoint:
         display.print(f"resuming from step {checkpoint.step:,}")
     return restored
+
+
+def _with_earlier(init: str, data: TrainingData, trained: list[str]) -> list[str]:
+    """Return the openings of the episodes trained on, with those that the run of --init was trained on.
+
+    Raises UserError if one of those is held out here: what it has learned would be judged on what it has seen.
+    """
+    run = RunFolder(Path(init))
+    earlier = set(run.read_config().get("openings", ())) if run.checkpoints.is_dir() else set[str]()
+    seen = sum(opening in earlier for opening in openings(data.test))
+    if seen:
+        raise UserError(
+            f"--init {init} was trained on {counted(seen, 'episode')} that would be held out; use its --seed and "
+            "--test-fraction, or record a dataset with another seed"
+        )
+    return sorted(earlier.union(trained))
 
 
 def _with_more_minutes(training: TrainingConfig, run: RunFolder) -> TrainingConfig:
@@ -305,18 +327,23 @@ def _check_config(run: RunFolder, before: dict[str, Any], now: dict[str, Any]) -
         run.write_config(now)
 
 
-def _predictor(training: TrainingConfig, data: TrainingData, restored: Restored | None) -> Predictor:
-    """Return the predictor to train: new with the mean image of the training part, or that of the checkpoint."""
+def _predictor(
+    config: TrainConfig, training: TrainingConfig, data: TrainingData, restored: Restored | None
+) -> Predictor:
+    """Return the predictor to train: that of the checkpoint or of --init, or a new one with the data's mean image."""
     predictor = build_predictor(training.predictor, torch.Generator().manual_seed(training.seed))
     info = data.store.info
     predictor.about = About(env_id=info.env_id, view=training.view, action_meanings=info.action_meanings)
-    if restored is None:
+    if restored is None and config.init is None:
         predictor.normalizer.set_mean(data.mean())
         return predictor
     try:
-        predictor.load_state_dict(restored.weights)
+        predictor.load_state_dict(restored.weights if restored else load(str(config.init)).state_dict())
     except RuntimeError as error:
-        raise CheckpointError(f"the checkpoint's weights are not this network's ({str(error)[:200]})") from error
+        reason = str(error)[:200]
+        if restored is None:
+            raise UserError(f"--init {config.init}: its weights do not fit the changed network ({reason})") from error
+        raise CheckpointError(f"the checkpoint's weights are not this network's ({reason})") from error
     return predictor
 
 
@@ -324,16 +351,17 @@ def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
     """Write the finished predictor with its card."""
     info, training, data = trainer.data.store.info, trainer.config, trainer.data
     report, seconds = trainer.report or trainer.measure(), sum(trainer.state.seconds)
-    threads = torch.get_num_threads()
+    threads, core = torch.get_num_threads(), training.clock == "core"
     trainer.predictor.about = About(
         env_id=info.env_id,
         view=training.view,
         action_meanings=info.action_meanings,
         data=f"{data.train.frames:,} frames of {info.env_id} in {counted(len(data.train), 'episode')}, policy "
         f"{info.played_by}, store digest {', '.join(digest[:16] for digest in data.store.digests)}",
-        compute=f"{trainer.state.step:,} updates in {clock(seconds)} on {machine()} "
+        compute=f"{trainer.state.step:,} updates in {clock(seconds)}{' of core time' * core} on {machine()} "
         f"({trainer.fabric.device.type} × {trainer.fabric.world_size}, {threads} thread{'s' * (threads > 1)}), preset "
-        f"{training.name}, seed {training.seed}",
+        f"{training.name}, seed {training.seed}"
+        + (f", started from {Path(trainer.options.init).name}" if trainer.options.init else ""),
         error=f"{report.sentence(training.predictor.pixel_scale)}, mean of {training.windows} held-out windows; "
         f"{conclusions.sentence}",
     )

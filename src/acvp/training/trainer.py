@@ -104,7 +104,7 @@ class TrainingLog:
         self._reports = []
 
     def held_out(self, step: int, phase: int, seconds: float, report: HeldOutReport) -> None:
-        """Write a held-out evaluation; `seconds` is the wall-clock time of all training so far."""
+        """Write a held-out evaluation; `seconds` is the time of all training so far."""
         self.flush()
         line = {"kind": "held-out", "step": step, "phase": phase, "seconds": round(seconds, 1)} | report.to_dict()
         curves = report.curves().items()
@@ -175,14 +175,17 @@ class Trainer:
         self.step_seconds: dict[int, float] = {}
         self.report: HeldOutReport | None = None
         self._speed, self._saver = Speed(), Saver(run, minutes=options.save_minutes, keep=options.keep)
-        self._ticked = time.monotonic()
+        self._now = time.process_time if training.clock == "core" else time.monotonic
+        self._ticked = self._now()
         self._score = inf
         self._stopping = 0
         _require_even(training, fabric.world_size, options.accumulate)
+        if training.clock == "core" and fabric.device.type != "cpu":
+            raise UserError(f"--clock core counts processor time; on {fabric.device.type} use --clock wall")
 
     def fit(self) -> None:
         """Train through all phases that are left."""
-        self._ticked = time.monotonic()
+        self._ticked = self._now()
         self._saver.restart_clock()
         while self.state.phase < len(self.config.phases):
             self._fit_phase(self.config.phases[self.state.phase])
@@ -255,7 +258,7 @@ class Trainer:
 
     def _all_reduce(self, loss: Tensor, parts: Metrics) -> tuple[float, dict[str, float], float]:
         """Return loss and parts over all processes, and the seconds since the last update; all learn of a stop."""
-        now, names = time.monotonic(), sorted(parts)
+        now, names = self._now(), sorted(parts)
         numbers = [float(loss), float(self.stop.number), (now - self._ticked) / self.fabric.world_size]
         own = torch.tensor(numbers + [float(parts[name]) for name in names])
         self._ticked = now
@@ -322,7 +325,7 @@ class Trainer:
         self._saver.restart_clock()
 
     def seconds_left(self) -> float | None:
-        """Return the wall-clock seconds that are left for the phases; None if that is unknown."""
+        """Return the seconds, by the clock of the config, that are left for the phases; None if that is unknown."""
         left = 0.0
         for number, phase in enumerate(self.config.phases[self.state.phase :], self.state.phase):
             here = number == self.state.phase

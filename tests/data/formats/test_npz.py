@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acvp.data.formats import export_store, import_store
+from acvp.data.formats.npz import opened, read_array
 from acvp.errors import UserError
 from tests.data.formats.stores import simple_store
 
@@ -40,6 +41,13 @@ def test_frames_and_actions_are_enough(tmp_path: Path, write: Callable[..., None
     assert np.array_equal(store[0].actions, ACTIONS)
     assert (store[0].header.truncated, store[0].header.terminated, store[0].header.seed) == (True, False, 0)
     assert (store[0].lives == -1).all()
+
+
+def test_small_arrays_are_read_in_their_order(tmp_path: Path) -> None:
+    table = np.arange(6).reshape(2, 3)
+    np.savez(tmp_path / "x.npz", rows=table, columns=np.asfortranarray(table))
+    with opened(tmp_path / "x.npz") as archive:
+        assert read_array(archive, "rows").tolist() == read_array(archive, "columns").tolist() == table.tolist()
 
 
 def test_files_of_a_folder_keep_their_numbers(tmp_path: Path) -> None:

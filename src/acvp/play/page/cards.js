@@ -1,4 +1,4 @@
-// The start page: a card for each predictor, with a loop of real | dream that the server makes when first asked.
+// The start page: a card for each predictor, with a loop of real | dream: a file, or made by the server when first asked.
 
 const ASK_AGAIN = 700; // milliseconds
 
@@ -17,7 +17,8 @@ export function card(name, onChoose) {
 
 /** Show a loop as soon as it is made, for as long as its card is on the page. */
 async function show(name, picture) {
-  const address = `loops/${encodeURIComponent(name)}`;
+  const file = encodeURIComponent(name);
+  const address = document.documentElement.dataset.source === "server" ? `loops/${file}` : `${file}/loop.gif`;
   let answer = await fetch(address);
   while (answer.status === 202) {
     await new Promise((done) => setTimeout(done, ASK_AGAIN));

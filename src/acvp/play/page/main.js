@@ -37,6 +37,7 @@ const on = {
   },
   picture(picture) {
     if (picture.facts.notice && picture.facts.notice !== facts.notice) screen.toast(picture.facts.notice);
+    if (picture.facts.left_steps && !facts.left_steps) showLeft();
     if (facts.driver === "replay" && picture.facts.driver === "human") screen.toast("The shared game ends here: your turn (. resumes)");
     facts = picture.facts;
     if (!started) $("#toast").classList.remove("shown");
@@ -74,9 +75,13 @@ const on = {
     looking = false;
     screen.toast(text);
   },
+  loading(share) {
+    screen.loading(share);
+  },
   lost(reason) {
+    screen.loading(null);
     document.body.classList.add("over");
-    screen.toast(`Not connected: ${reason}. Reload the page to play again.`, true);
+    screen.toast(`${served ? "Not connected" : "The game could not be loaded"}: ${reason}. Reload the page to play again.`, true);
   },
 };
 
@@ -142,10 +147,18 @@ function hold(action, pressed) {
 const keys = new Keys(hold, (name, repeated) => commands[name](repeated));
 let session = null; // until its code is loaded
 
+const served = document.documentElement.dataset.source === "server";
+
 async function makeSession() {
-  if (document.documentElement.dataset.source === "server") return new RemoteSession(on);
+  if (served) return new RemoteSession(on);
   const { LocalSession } = await import("./local.js");
   return new LocalSession(on);
+}
+
+async function gameNames() {
+  if (served) return (await fetch("loops")).json();
+  const { games } = await import("./loading.js");
+  return (await games()).games.map(({ name }) => name);
 }
 
 function send(name, fields = {}) {
@@ -193,7 +206,7 @@ async function choose() {
   $("#toast").classList.remove("shown");
   document.body.classList.add("choosing");
   $("#start").hidden = false;
-  const names = await (await fetch("loops")).json();
+  const names = await gameNames();
   $("#cards").replaceChildren(...names.map((name) => card(name, () => play(name))));
 }
 
@@ -201,7 +214,7 @@ async function play(predictor = null) {
   document.body.classList.remove("choosing");
   $("#start").hidden = true;
   started = false;
-  screen.toast("Starting the game …", true);
+  if (served) screen.toast("Starting the game …", true);
   session = await makeSession();
   session.start(predictor);
 }
@@ -223,19 +236,33 @@ function scrubBy(frames) {
 }
 
 /** Offer the difference, a wipe, and the other predictors of the game; keep what was chosen where it is still there. */
-function fillThird({ same_game: names, predictor }) {
+function fillThird({ same_game: names, predictor, gives_uncertainty: uncertain }) {
   const select = $("#third");
   const chosen = select.value;
   const others = names.filter((name) => name !== predictor);
-  select.replaceChildren(new Option("Difference", "difference"), new Option("Wipe", "wipe"), ...others.map((name) => new Option(`Dream: ${name}`, `:${name}`)));
+  select.replaceChildren(new Option("Difference", "difference"), new Option("Wipe", "wipe"),
+    ...(uncertain ? [new Option("Uncertainty", "uncertainty")] : []), new Option("Other future", "left"), ...others.map((name) => new Option(`Dream: ${name}`, `:${name}`)));
   select.value = [...select.options].some(({ value }) => value === chosen) ? chosen : "difference";
   if (chosen.startsWith(":") && select.value !== chosen) send("compare", { name: "" });
+  if (chosen === "uncertainty") send("uncertainty", { on: select.value === "uncertainty" });
 }
 
 function chooseThird(value) {
   const name = value.startsWith(":") ? value.slice(1) : "";
   screen.thirdPicture();
   if (name !== facts.beside) send("compare", { name });
+  if (welcome.gives_uncertainty) send("uncertainty", { on: value === "uncertainty" });
+}
+
+/** Show the future that was left beside the new one, unless something else was chosen. */
+function showLeft() {
+  if ($("#third").value === "difference") $("#third").value = "left";
+  screen.toast("Another future: the one you left is shown beside it");
+}
+
+function goTo(step) {
+  if (!facts.paused) pause(true);
+  send("go", { step });
 }
 
 function showTemperature() {
@@ -320,6 +347,8 @@ $("#auto").addEventListener("change", (event) => (send("auto_resync", { mode: ev
 $("#fps").addEventListener("input", (event) => setSpeed(Number(event.target.value)));
 $("#fps").addEventListener("change", leave);
 $("#episode").addEventListener("change", (event) => (scrubTo(Number(event.target.value), 0), leave(event)));
+$("#past").addEventListener("input", (event) => goTo(Number(event.target.value)));
+$("#past").addEventListener("change", leave);
 $("#frame").addEventListener("input", (event) => scrubTo(episode(), Number(event.target.value)));
 $("#frame").addEventListener("change", leave);
 $("#kind").addEventListener("change", leave);
@@ -335,6 +364,7 @@ setInterval(() => {
 }, 300);
 
 document.documentElement.style.colorScheme = remembered("theme") ?? "";
+if (!served) await (await import("./loading.js")).isolate();
 if (shared) await play(new URLSearchParams(shared).get("predictor"));
 else if (document.documentElement.dataset.start === "choose") await choose();
 else await play();

@@ -29,6 +29,8 @@ export function toImage(values, palette, width, height) {
   return image;
 }
 
+const PICTURES = ["real", "imagined", "other", "left", "uncertainty"]; // in the order of a message
+
 /** How many bytes a world's part of a message has. */
 const length = ({ form, size: [height, width] }) => height * width * (form === "rgb" ? 3 : 1);
 
@@ -36,7 +38,7 @@ export class RemoteSession {
   /** `on` has welcome, picture, grid, video, link, note and lost, each called with what arrived. */
   constructor(on) {
     this.on = on;
-    this.readers = { real: new FrameReader(), imagined: new FrameReader(), other: new FrameReader() };
+    this.readers = Object.fromEntries(PICTURES.map((name) => [name, new FrameReader()]));
   }
 
   /** Start a session with a predictor, or with the first one. */
@@ -76,9 +78,10 @@ export class RemoteSession {
   }
 
   readPicture(facts, payload) {
-    const pictures = { real: null, imagined: null, other: null };
+    const pictures = {};
     let at = 0;
-    for (const name of Object.keys(pictures)) {
+    for (const name of PICTURES) {
+      pictures[name] = null;
       if (!facts[name]) continue;
       const size = length(facts[name]);
       pictures[name] = this.readers[name].read(facts[name], payload.subarray(at, at + size));

@@ -4,6 +4,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const FIGURES = ["real", "dream", "difference"];
 const HISTORY = 150; // steps in the curve of wrong pixels
 const LABELS = { 1: "1", 10: "10", 100: "100", 1000: "1k", 10000: "10k" }; // of its axis
+const DOUBT = [255, 170, 40];
 const SPREAD = 2; // factor by which the difference is amplified
 
 const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
@@ -24,6 +25,18 @@ function wipe(left, right, share) {
     const column = (i / 4) % left.width;
     const from = column < edge ? left : right;
     for (let c = 0; c < 4; c += 1) result.data[i + c] = column === edge ? 255 : from.data[i + c];
+  }
+  return result;
+}
+
+/** A dimmed gray picture with the probability that each pixel is wrong over it, in the color of warnings. */
+function doubted(picture, uncertainty) {
+  const result = new ImageData(picture.width, picture.height);
+  for (let i = 0; i < picture.data.length; i += 4) {
+    const gray = 0.35 * (0.3 * picture.data[i] + 0.59 * picture.data[i + 1] + 0.11 * picture.data[i + 2]);
+    const share = Math.sqrt(uncertainty.data[i] / 255); // so that small ones are seen
+    DOUBT.forEach((value, c) => (result.data[i + c] = gray + share * (value - gray)));
+    result.data[i + 3] = 255;
   }
   return result;
 }
@@ -58,15 +71,16 @@ export class Screen {
     $("#real").title = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
   }
 
-  show({ facts, real, imagined, other }) {
+  show(picture) {
+    const { facts, real, imagined, left } = picture;
     document.body.classList.toggle("dream-only", !real);
     document.body.classList.toggle("over", facts.over);
+    document.body.classList.toggle("branched", Boolean(facts.left_steps));
     paint($("#dream canvas"), imagined);
-    if (real) {
-      paint($("#real canvas"), real);
-      this.last = { facts, real, imagined, other };
-      this.thirdPicture();
-    }
+    if (real) paint($("#real canvas"), real);
+    this.last = picture;
+    if (real || left) this.thirdPicture();
+    this.past(facts);
     this.fit();
     this.label(facts);
     this.measure(facts);
@@ -76,15 +90,33 @@ export class Screen {
   /** What the third picture shows: the difference, a wipe between real and dream, or the dream of another predictor. */
   thirdPicture() {
     if (!this.last) return;
-    const { facts, real, imagined, other } = this.last;
-    const mode = $("#third").value;
-    const note = { difference: "black where the dream is right", wipe: "" }[mode];
+    const { facts, real, imagined, other, left, uncertainty } = this.last;
+    const mode = real ? $("#third").value : "left";
+    const expected = facts.expected_wrong == null ? "" : `expects ${grouped(Math.round(facts.expected_wrong))} wrong pixels`;
+    const note = { difference: "black where the dream is right", wipe: "", uncertainty: expected, left: this.leftNote(facts) }[mode];
     $("#wipe").hidden = mode !== "wipe";
-    if (mode === "wipe") paint($("#difference canvas"), wipe(real, imagined, Number($("#wipe").value)));
+    if (mode === "left") paint($("#difference canvas"), left ?? imagined);
+    else if (mode === "uncertainty" && uncertainty) paint($("#difference canvas"), doubted(imagined, uncertainty));
+    else if (mode === "wipe") paint($("#difference canvas"), wipe(real, imagined, Number($("#wipe").value)));
     else paint($("#difference canvas"), note === undefined && other ? other : difference(real, imagined));
     $("#difference span").textContent = note ?? (facts.other_wrong_pixels === null ? "" : `${grouped(facts.other_wrong_pixels)} wrong pixels`);
     $("#difference span").hidden = mode === "wipe";
-    $("#difference").classList.toggle("dreaming", note === undefined);
+    $("#difference").classList.toggle("dreaming", note === undefined || mode === "left");
+  }
+
+  /** What is left to see of the future that was left. */
+  leftNote({ left_steps: steps, agent_steps: now }) {
+    if (!steps) return "go back and take another action";
+    if (now < steps[0]) return "the same so far";
+    return now > steps[1] ? "it ended before" : `step ${grouped(now)}`;
+  }
+
+  /** Where in its history the session is. */
+  past({ history: [first, last], agent_steps: now }) {
+    const slider = $("#past");
+    [slider.min, slider.max] = [String(first), String(Math.max(last, first + 1))];
+    if (document.activeElement !== slider || last === now) slider.value = String(now);
+    $("#history span").textContent = now < last ? `step ${grouped(now)} of ${grouped(last)}` : `step ${grouped(now)}`;
   }
 
   label(facts) {
@@ -258,6 +290,14 @@ export class Screen {
       return group;
     }));
     $("#hint").hidden = false;
+  }
+
+  /** How much of a game has been loaded; null: all of it. */
+  loading(share) {
+    $("#loading").hidden = share === null;
+    document.body.classList.toggle("loading", share !== null);
+    $("#loading progress").value = share ?? 1;
+    $("#loading span").textContent = share === 1 ? "Starting the network …" : "Loading the game …";
   }
 
   ahead(steps) {

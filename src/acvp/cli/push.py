@@ -1,0 +1,41 @@
+"""`acvp push`: uploads a predictor to the Hugging Face hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tyro.conf import Positional
+
+from acvp.cli.main import Verb
+from acvp.console import out
+from acvp.errors import require_repository
+from acvp.exits import EXIT_OK
+
+
+@dataclass(frozen=True)
+class PushConfig:
+    """Upload a predictor and its card to the Hugging Face hub. Log in first: hf auth login."""
+
+    predictor: Positional[str]
+    """Run folder, predictor folder, or the name of a predictor that comes with acvp."""
+    to: str
+    """Repository, owner/name. It is made if it is missing. acvp.load and --predictors take this name."""
+    private: bool = False
+    """Make a new repository that only you can see."""
+
+    def __post_init__(self) -> None:
+        require_repository(to=self.to)
+
+
+def run(config: PushConfig) -> int:
+    """Upload a predictor."""
+    from acvp.hub import push_files
+    from acvp.loaded import load
+    from acvp.models import predictor_files
+
+    files = predictor_files(load(config.predictor))
+    out.print(f"uploaded to {push_files(config.to, files, private=config.private)}")
+    return EXIT_OK
+
+
+VERBS = {"push": Verb(options=PushConfig, run=run, example="acvp push runs/freeway --to me/freeway")}

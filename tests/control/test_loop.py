@@ -1,0 +1,305 @@
+"""`acvp agent learn`: the budget, what a round leaves, a stop in every part of a round, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from rich.console import Console
+
+from acvp.agents import presets as agent_presets
+from acvp.agents import run as session
+from acvp.agents.agent import load_agent
+from acvp.agents.trainer import AgentTrainer
+from acvp.cli.main import main
+from acvp.control import loop
+from acvp.control.config import LearnConfig
+from acvp.data.collect import EpisodePlayer
+from acvp.data.store import EpisodeStore
+from acvp.envs import make_game
+from acvp.envs.toy import ToyGame
+from acvp.errors import UserError
+from acvp.loaded import load
+from acvp.models import fingerprint
+from acvp.training import presets
+from acvp.training.trainer import Trainer
+from tests.agents.short_runs import SHORT
+from tests.agents.small import SMALL_TOY
+
+BUDGET, ROUNDS = 400, 2
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short() -> Iterator[None]:
+    """Rounds of a moment: four updates of the predictor, forty imagined steps of the agent."""
+    patch = pytest.MonkeyPatch()
+
+    def smoke(predictor: Any) -> Any:
+        made = presets.smoke(predictor)
+        phase = replace(made.phases[0], steps=4, batch_size=2)
+        return replace(made, phases=(phase,), evaluate_every=4, windows=2, horizons=(1,))
+
+    patch.setitem(presets.PRESETS, "smoke", smoke)
+    patch.setitem(agent_presets.PRESETS, "smoke", lambda: SHORT)
+    patch.setattr(session, "EVALUATION_STEPS", 15)
+    patch.setattr(loop, "EVALUATION_STEPS", 15)
+    patch.setattr(loop, "CALIBRATION_STEPS", 40)
+    yield
+    patch.undo()
+
+
+def config(folder: Path, **options: Any) -> LearnConfig:
+    usual: dict[str, Any] = {
+        "env_id": SMALL_TOY, "budget": BUDGET, "rounds": ROUNDS, "model": "feedforward", "preset": "smoke",
+        "minutes": None, "agent_preset": "smoke", "agent_steps": 40, "horizon": 5, "evaluate_episodes": 1,
+        "policy": ("sticky-random",), "references": False, "device": "cpu",
+    }  # fmt: skip
+    return LearnConfig(run=folder, **(usual | options))
+
+
+def learn(folder: Path, **options: Any) -> int:
+    return loop.learn(config(folder, **options), Console(file=io.StringIO()))
+
+
+class Emulator:
+    """Counts the steps of every toy game: those that are recorded, and others."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.recorded = self.others = 0
+        self.recording = False
+        step, play = ToyGame.step, EpisodePlayer.__call__
+
+        def counting(game: Any, action: Any) -> Any:
+            self.recorded += self.recording
+            self.others += not self.recording
+            return step(game, action)
+
+        def recording(player: Any, number: int) -> Any:
+            self.recording = True
+            try:
+                return play(player, number)
+            finally:
+                self.recording = False
+
+        patch.setattr(ToyGame, "step", counting)
+        patch.setattr(EpisodePlayer, "__call__", recording)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Emulator]:
+    """A run that nothing has stopped, and the steps of its emulators."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        emulator = Emulator(patch)
+        assert learn(folder, references=True) == 0
+    return folder, emulator
+
+
+def rounds_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_the_budget_is_a_hard_limit_counted_in_the_emulator(whole: tuple[Path, Emulator]) -> None:
+    folder, emulator = whole
+    stores = [EpisodeStore(folder / "data" / f"{number:02d}") for number in range(ROUNDS)]
+    stored = [sum(entry.frames - 1 for entry in store.entries) for store in stores]
+    assert emulator.recorded == sum(stored) <= BUDGET
+    assert sum(stored) > 0.7 * BUDGET
+    assert stored[0] <= BUDGET // ROUNDS
+    assert [line["step"] for line in rounds_of(folder)] == np.cumsum(stored).tolist()
+    assert [line["real_steps"] for line in rounds_of(folder)] == stored
+    assert emulator.others > 0  # evaluation, of which nothing is recorded
+
+
+def test_a_round_is_logged_with_scores_errors_and_time(whole: tuple[Path, Emulator]) -> None:
+    folder, _ = whole
+    first, second = rounds_of(folder)
+    assert first["errors_on_newest"] is None  # there was no predictor yet
+    assert set(second["errors_on_newest"]["squared_error"]) == {str(step) for step in range(1, 11)}
+    assert second["errors_on_newest"]["reward"]["area_under_curve"]
+    for number, line in enumerate((first, second)):
+        store = EpisodeStore(folder / "data" / f"{number:02d}")
+        assert line["recorded"]["scores"] == [float(episode.rewards.sum()) for episode in store]
+        assert len(line["evaluation"]["scores"]) == 1
+        assert set(line["seconds"]) == {"collect", "predictor", "agent"}
+        assert all(part["wall"] >= 0 and part["processor"] >= 0 for part in line["seconds"].values())
+    report = json.loads((folder / "learning.json").read_text())
+    assert report["references"]["constant"]["action"] in ToyGame().get_action_meanings()
+    assert report["core_minutes"] >= 0
+    assert (folder / "plots" / "learning.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_round_starts_from_the_weights_before(whole: tuple[Path, Emulator]) -> None:
+    """Four small updates change little: far less than other initial weights would."""
+    folder, _ = whole
+    one, two = (load(folder / "rounds" / number / "predictor-run").state_dict() for number in ("00", "01"))
+    names = [name for name in one if name.endswith("weight")]
+    apart = sum(float((one[name] - two[name]).abs().mean()) for name in names)
+    assert 0 < apart < 0.1 * sum(float(one[name].abs().mean()) for name in names)
+    agents = [load_agent(folder / "rounds" / number / "agent-run") for number in ("00", "01")]
+    assert load_agent(folder).digest == agents[1].digest != agents[0].digest
+
+
+def test_who_records(whole: tuple[Path, Emulator]) -> None:
+    folder, _ = whole
+    policies = [EpisodeStore(folder / "data" / number).info.policy for number in ("00", "01")]
+    assert policies[0] == "sticky-random"
+    assert "agent:" in policies[1]
+    assert "informed:" in policies[1]
+
+
+def actions_of(data: Path) -> list[list[int]]:
+    return [episode.actions.tolist() for episode in EpisodeStore(data)]
+
+
+def last_round_again(whole: Path, folder: Path) -> None:
+    """A copy of a run whose last round is not begun."""
+    shutil.copytree(whole, folder)
+    shutil.rmtree(folder / "data" / "01")
+    shutil.rmtree(folder / "rounds" / "01")
+    (folder / "metrics.jsonl").write_text(json.dumps(rounds_of(whole)[0]) + "\n")
+
+
+STOPS = {
+    "collect": (EpisodePlayer, "__call__"),
+    "predictor": (Trainer, "gradients"),
+    "calibration": (loop, "calibrate"),
+    "agent": (AgentTrainer, "_before_round"),
+}
+
+
+@pytest.mark.parametrize("part", STOPS)
+def test_a_stop_in_every_part_of_a_round(
+    whole: tuple[Path, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The second call of the part is interrupted; the same command finishes, and repeats nothing that was finished."""
+    folder = tmp_path / "run"
+    last_round_again(whole[0], folder)
+    owner, name = STOPS[part]
+    real, calls = getattr(owner, name), 0
+
+    def stopping(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == (1 if part == "calibration" else 3):
+            if part in ("collect", "calibration"):
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, stopping)
+        if part in ("collect", "calibration"):
+            with pytest.raises(KeyboardInterrupt):
+                learn(folder, references=True)
+        else:
+            assert learn(folder, references=True) == 128 + signal.SIGTERM
+    assert len(rounds_of(folder)) == 1
+    emulator = Emulator(monkeypatch)
+    assert learn(folder, references=True) == 0
+    for kept in ("data/00", "data/01"):
+        assert actions_of(folder / kept) == actions_of(whole[0] / kept)
+    predictor = "rounds/01/predictor-run"
+    assert fingerprint(load(folder / predictor)) == fingerprint(load(whole[0] / predictor))
+    assert (emulator.recorded > 0) == (part == "collect")
+    lines = (folder / "times.jsonl").read_text().splitlines()
+    assert len([line for line in lines if json.loads(line)["round"] == 1]) > 3
+    if part != "agent":  # an imagined game begins again where it was stopped
+        assert load_agent(folder).digest == load_agent(whole[0]).digest
+
+
+def test_a_finished_run_does_nothing_again(
+    whole: tuple[Path, Emulator], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    emulator = Emulator(monkeypatch)
+    before = rounds_of(whole[0])
+    with pytest.raises(UserError, match="references: True → False"):
+        learn(whole[0])
+    assert learn(whole[0], references=True) == 0
+    assert rounds_of(whole[0]) == before
+    assert emulator.recorded == 0
+
+
+def test_a_budget_smaller_than_the_context(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"--budget 30: an episode of one of 2 rounds has 3 agent steps.*needs 4 frames"
+    ):
+        learn(tmp_path / "run", budget=30)
+    assert not (tmp_path / "run" / "data").exists()
+
+
+class Dull(ToyGame):
+    """A toy game without rewards."""
+
+    def step(self, action: Any) -> Any:
+        frame, _, terminated, truncated, info = super().step(action)
+        return frame, 0.0, terminated, truncated, info
+
+
+DULL = "acvp-tests/DullToy-v0"
+if DULL not in gymnasium.registry:
+    gymnasium.register(DULL, entry_point="tests.control.test_loop:Dull", kwargs={"size": 16}, max_episode_steps=100)
+
+
+def test_a_game_without_rewards_in_the_data(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no reward in the .* real agent steps.*--policy that reaches rewards"):
+        learn(tmp_path / "run", env_id=DULL)
+
+
+def test_actions_that_have_changed_between_rounds(
+    whole: tuple[Path, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_round_again(whole[0], tmp_path / "run")
+    monkeypatch.setattr(ToyGame, "get_action_meanings", lambda game: ["NOOP", "DOWN", "UP", "LEFT", "RIGHT"])
+    with pytest.raises(
+        UserError, match=r"has the actions NOOP DOWN UP .*, and had NOOP UP DOWN .* in the rounds before"
+    ):
+        learn(tmp_path / "run", references=True)
+
+
+def test_another_config_is_refused(whole: tuple[Path, Emulator]) -> None:
+    with pytest.raises(UserError, match="budget: 400 → 500"):
+        learn(whole[0], budget=500, references=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--budget", "0"], "--budget 0: at least 1"),
+        (["--rounds", "0"], "--rounds 0: at least 1"),
+        (["--recent", "2"], "--recent 2: a probability"),
+        (["--max-entropy", "0"], "--max-entropy 0: more than 0"),
+        (["--init", "nothing"], "no such folder"),
+    ],
+)
+def test_impossible_options(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "learn", "--env-id", "toy", "--run", str(tmp_path / "run"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_informed_exploration_records_an_episode(whole: tuple[Path, Emulator]) -> None:
+    """It sees every frame, also where a random action is taken, and chooses among all actions."""
+    policy = loop.load_round_policy(f"informed:{whole[0] / 'rounds/01/predictor-run'}")
+    with make_game(SMALL_TOY) as game:
+        player: Any = policy(game.action_meanings, np.random.default_rng(0))
+        frame, chosen = game.reset(1), set()
+        for step in range(12):
+            if step % 4 == 3:
+                player.observe(frame)
+                action = 0
+            else:
+                action = player(frame)
+            chosen.add(action)
+            frame = game.step(action).frame
+    assert player._strategy._steps == 12
+    assert len(chosen) > 1

@@ -1,0 +1,43 @@
+"""The probability that a pixel is wrong, by the predictor itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from acvp.pixel.loss import color_probability, copy_mixture_loss
+from tests.pixel.small_pixel import CONFIG, make, window
+
+pytestmark = pytest.mark.usefixtures("statistics_not_cached")
+
+
+def test_the_probability_of_a_color_is_that_of_the_loss() -> None:
+    draw = torch.Generator().manual_seed(0)
+    own, motion = torch.randn(50, 1, 4, generator=draw), 2 * torch.randn(50, 3, generator=draw)
+    moved, color = torch.randint(5, (50, 1, 3), generator=draw), torch.randint(4, (50, 1), generator=draw)
+    found = color_probability(own, motion, moved, color)
+    assert torch.allclose(found[:, 0], (-copy_mixture_loss(own, motion, moved, color)).exp(), atol=1e-6)
+    every = [color_probability(own, motion, moved, torch.full_like(color, index)) for index in range(4)]
+    assert torch.allclose(sum(every, torch.zeros(50, 1)), torch.ones(50, 1), atol=1e-5)
+
+
+def test_a_predictor_knows_where_it_may_be_wrong() -> None:
+    predictor = make(replace(CONFIG, frame=(33, 28, 3)))
+    frames, actions = window(predictor, 1, rows=2)
+    state = predictor.observe(frames[:, :3])
+    frame, _ = predictor.predict(state, actions[:, 2])
+    uncertainty = predictor.uncertainty(state, actions[:, 2], frame)
+    assert uncertainty is not None
+    assert uncertainty.shape == (2, 33, 28)
+    assert ((uncertainty >= 0) & (uncertainty <= 1)).all()
+    other = predictor._frame((predictor._classes(frame) + 1) % len(predictor.colors))
+    of_other = predictor.uncertainty(state, actions[:, 2], other)
+    assert of_other is not None
+    assert (of_other >= uncertainty).float().mean() > 0.9, "what it predicts is what it finds likely"
+    predictor.copy.bias.data[0] += 60  # nearly every pixel keeps its color
+    kept, _ = predictor.predict(state, actions[:, 2])
+    sure = predictor.uncertainty(state, actions[:, 2], kept)
+    assert sure is not None
+    assert sure.mean() < uncertainty.mean() / 5

@@ -1,0 +1,153 @@
+"""Predictors and datasets on the hub: what is uploaded comes back bit for bit; refusals are one line.
+
+The hub is a folder here: the library's functions are replaced, there is no network.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, LocalTokenNotFoundError
+
+import acvp
+from acvp import hub
+from acvp.cli.main import main
+from acvp.data.store import EpisodeStore
+from acvp.models import fingerprint
+from tests.data.answers import answer_store
+from tests.faults import contents
+
+
+class FolderHub:
+    """A hub that keeps repositories in a folder, with the functions of huggingface_hub that acvp calls."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.made: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def path(self, name: str, repo_type: str = "model") -> Path:
+        return self.root / repo_type / name
+
+    def create_repo(self, name: str, *, private: bool, exist_ok: bool, repo_type: str = "model") -> str:
+        if self.error is not None:
+            raise self.error
+        assert exist_ok
+        self.made.append({"name": name, "private": private, "type": repo_type})
+        self.path(name, repo_type).mkdir(parents=True, exist_ok=True)
+        return f"hub/{name}"
+
+    def upload_folder(
+        self, *, repo_id: str, folder_path: str | Path, commit_message: str, repo_type: str = "model",
+        allow_patterns: tuple[str, ...] = ("*",),
+    ) -> None:  # fmt: skip
+        copy_matching(Path(folder_path), self.path(repo_id, repo_type), allow_patterns)
+
+    def upload_file(
+        self, *, repo_id: str, repo_type: str, path_or_fileobj: bytes, path_in_repo: str, commit_message: str
+    ) -> None:
+        (self.path(repo_id, repo_type) / path_in_repo).write_bytes(path_or_fileobj)
+
+    def download(self, name: str, *, repo_type: str, local_dir: Path, allow_patterns: list[str]) -> None:
+        if not self.path(name, repo_type).exists():
+            raise self.error or LocalEntryNotFoundError("offline")
+        (local_dir / ".cache").mkdir(parents=True, exist_ok=True)
+        copy_matching(self.path(name, repo_type), local_dir, allow_patterns)
+
+
+def copy_matching(source: Path, target: Path, patterns: Sequence[str]) -> None:
+    for file in source.rglob("*"):
+        name = file.relative_to(source).as_posix()
+        if file.is_file() and any(fnmatch(name, pattern) for pattern in patterns):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target / name)
+
+
+@pytest.fixture
+def folder_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderHub:
+    made = FolderHub(tmp_path / "hub")
+    monkeypatch.setattr(hub, "HfApi", lambda: made)
+    monkeypatch.setattr(hub, "snapshot_download", made.download)
+    return made
+
+
+def test_a_dataset_comes_back_byte_for_byte_without_what_lies_beside_it(
+    folder_hub: FolderHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = answer_store(tmp_path / "s", [5, 40])
+    before = contents(store.path)
+    (store.path / "contact-sheet.png").write_bytes(b"mine")
+    assert main(["data", "push", str(store.path), "--to", "me/answers", "--private"]) == 0
+    assert folder_hub.made == [{"name": "me/answers", "private": True, "type": "dataset"}]
+    there = folder_hub.path("me/answers", "dataset")
+    assert not (there / "contact-sheet.png").exists()
+    card = (there / "README.md").read_text()
+    assert f"- **Digest**: {store.digest}" in card
+    assert "45 of" in card
+    assert main(["data", "pull", "me/answers", "--out", str(tmp_path / "back")]) == 0
+    assert contents(tmp_path / "back") == before
+    assert EpisodeStore(tmp_path / "back").digest == store.digest
+    assert "uploaded to hub/me/answers" in capsys.readouterr().out
+
+
+def test_a_damaged_download_is_noticed(
+    folder_hub: FolderHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = answer_store(tmp_path / "s", [5])
+    hub.push_dataset("me/answers", store, private=False)
+    part = folder_hub.path("me/answers", "dataset") / "episodes" / "000000.safetensors"
+    part.write_bytes(part.read_bytes()[:-1] + b"\x07")
+    assert main(["data", "pull", "me/answers", "--out", str(tmp_path / "back")]) == 2
+    assert "is damaged: " in capsys.readouterr().err
+    hub.push_dataset("me/answers", store, private=False)
+    assert main(["data", "pull", "me/answers", "--out", str(tmp_path / "back")]) == 0  # run again, it resumes
+
+
+def test_a_predictor_comes_back_with_its_card(folder_hub: FolderHub) -> None:
+    assert main(["push", "freeway", "--to", "me/freeway"]) == 0
+    there = folder_hub.path("me/freeway")
+    assert fingerprint(acvp.load(there)) == fingerprint(acvp.load("freeway"))
+    assert "predictor of ALE/Freeway-v5" in (there / "README.md").read_text()
+    assert folder_hub.made == [{"name": "me/freeway", "private": False, "type": "model"}]
+
+
+def refusals(tmp_path: Path) -> list[tuple[list[str], Exception | None, str]]:
+    data = str(answer_store(tmp_path / "s", [5]).path)
+    forbidden = HfHubHTTPError("403: no\nright to write", response=Mock())
+    return [
+        (["data", "push", data, "--to", "answers"], None, "--to answers: write owner/name"),
+        (["data", "push", data, "--to", "me/x"], LocalTokenNotFoundError("token"), "not logged in to the hub; run hf"),
+        (["data", "push", data, "--to", "me/x"], forbidden, "me/x: the hub answered: 403: no right to write"),
+        (["data", "pull", "me/none", "--out", str(tmp_path / "o")], None, "me/none: the hub cannot be reached"),
+        (["data", "pull", "me/none", "--out", data], None, "exists already and is not empty"),
+        (["push", "nowhere", "--to", "me/x"], None, "nowhere: no such folder"),
+    ]
+
+
+def test_refusals_are_one_line(folder_hub: FolderHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, error, message in refusals(tmp_path):
+        folder_hub.error = error
+        assert main(arguments) == 2, arguments
+        errors = capsys.readouterr().err
+        assert message in errors
+        assert errors.count("\n") == 1
+
+
+def test_the_replaced_functions_are_those_of_the_library() -> None:
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+        (FolderHub.create_repo, HfApi.create_repo),
+        (FolderHub.upload_folder, HfApi.upload_folder),
+        (FolderHub.upload_file, HfApi.upload_file),
+        (FolderHub.download, snapshot_download),
+    ]
+    for ours, theirs in pairs:
+        named = {name for name, parameter in inspect.signature(ours).parameters.items() if parameter.kind == 3}
+        assert named <= set(inspect.signature(theirs).parameters)
