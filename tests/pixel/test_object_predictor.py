@@ -18,11 +18,12 @@ from acvp.errors import UserError
 from acvp.models.config import ConfigError, DatasetSplit
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
-from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
+from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import COPIES, DRAWN, OLD, TRAIL, drawn_colors, drawn_loss, embedded
+from acvp.pixel.object_network import COPIES, DRAWN, TRAIL, drawn_colors, drawn_loss, embedded
 from acvp.pixel.object_predictor import CONTROLLED_WEIGHT, GRID_ONE_IN
 from acvp.pixel.object_windows import Memory, are_lively, copy_sources, cut, owned, past_actions, see
+from acvp.pixel.objects import Background
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
@@ -427,3 +428,57 @@ def test_gray_frames_are_refused_with_the_cure(tmp_path: Path) -> None:
 def test_export_to_onnx_is_refused_with_the_reason() -> None:
     with pytest.raises(UserError, match="cannot be exported"):
         make().traceable()
+
+
+LONG = replace(CONFIG, context=24, grid_context=4)
+"""A longer memory: the grid embeds four frames of 24."""
+
+
+def blinking(on: int, off: int, length: int) -> NDArray[np.uint8]:
+    """Frames of a floor on which a green square is shown for ``on`` frames and hidden for ``off``, in turns."""
+    shown = squares((8, 20), color=GREEN)
+    return np.stack([shown if time % (on + off) < on else floor() for time in range(length)])
+
+
+def test_a_longer_memory_keeps_what_pixels_showed_and_when_they_changed() -> None:
+    predictor = make(LONG)
+    frames = normalized(predictor, blinking(3, 40, 24)[None])  # hidden for 21 frames, since frame 3
+    state = predictor.observe(frames)
+    assert int(state.age[0, 10, 22]) == 24 - 1 - 3
+    assert int(state.before[0, 10, 22]) == GREEN
+    assert torch.equal(state.classes[:, 2], state.before.long())
+    assert int(state.age[0, 0, 0]) == LONG.context - 1  # never changed
+    assert int(state.before[0, 0, 0]) == FLOOR
+    frame, after = predictor.predict(state, torch.zeros(1, dtype=torch.int64))
+    kept = torch.from_numpy(classes(predictor, frame)) == state.classes[:, 1]
+    assert torch.equal(after.age, torch.where(kept, (state.age + 1).clamp(max=23), 0))
+    assert torch.equal(after.before.long(), torch.where(kept, state.before.long(), state.classes[:, 1]))
+
+
+def test_a_longer_memory_learns_when_a_hidden_square_returns() -> None:
+    """The last frames are all alike: only the number of steps since the square was seen tells when it comes back."""
+    assert _wrong_after_learning_to_blink(LONG) == 0
+    assert _wrong_after_learning_to_blink(replace(LONG, context=4)) > 0  # it sees four frames
+
+
+def _wrong_after_learning_to_blink(config: ObjectConfig) -> int:
+    """Return in how many of the 16 phases of a blinking square the next frame is predicted wrong after training."""
+    predictor = ObjectPredictor(config, seeded(1))
+    predictor.normalizer.set_mean(torch.zeros(config.frame))
+    colors = background().colors.copy()
+    colors[GREEN] = True  # no object: the grid predicts it
+    predictor.set_background(Background(colors, floor(), (RED,)))
+    optimizer = make_optimizer(OptimizerConfig(name="adamw"), predictor)
+    set_learning_rate(optimizer, 1e-2)
+    film = blinking(3, 13, 64)
+    windows = np.stack([film[start : start + config.context + 1] for start in range(16)])
+    still = torch.zeros(16, config.context, dtype=torch.int64)
+    for step in range(120):  # the grid learns from the first quarter of a batch
+        turned = normalized(predictor, np.roll(windows, 4 * step, 0))
+        batch = training_batch(turned, still, predict=1, teacher_forcing=True)
+        optimizer.zero_grad()
+        predictor.loss(batch)[0].backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    state = predictor.observe(normalized(predictor, windows[:, :-1]))
+    frame, _ = predictor.predict(state, still[:, 0])
+    return int((classes(predictor, frame) != windows[:, -1]).any((1, 2)).sum())

@@ -17,6 +17,9 @@ Motion = tuple[int, int]
 MAX_MOTIONS = 64
 SEEN_FRAMES = 4
 """Frames in which objects are seen, the newest included."""
+OLD, LONGEST_CONTEXT = 16, 256
+"""Steps after which a pixel that has not changed counts as old in a network without a longer memory, and the frames of
+the longest."""
 PAST_ACTIONS = 3
 """Actions before the newest frame that the prediction of objects depends on."""
 
@@ -36,7 +39,7 @@ class PixelConfig(PredictorConfig):
     quantized: bool = False
     """Whether each color stands for similar ones too, as in a game of over 256 colors."""
     context: int = 16
-    """Real frames needed before the first prediction: the memory m."""
+    """Real frames needed before the first prediction."""
     cell: int = 8
     """Side p of a cell in pixels."""
     embedding: int = 16
@@ -78,8 +81,18 @@ class PixelConfig(PredictorConfig):
 
     @property
     def copies(self) -> int:
-        """Number S of ways to copy a pixel's color: the motions, and palette cycling."""
-        return len(self.motions) + len(self.older_motions) + bool(self.palette_cycle)
+        """Number S of ways to copy a pixel's color: the motions, what it showed before, and palette cycling."""
+        return len(self.motions) + len(self.older_motions) + self.recalls + bool(self.palette_cycle)
+
+    @property
+    def embedded_frames(self) -> int:
+        """Number m of the newest frames that are embedded."""
+        return self.context
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the network has a longer memory of single pixels: when each changed, and what it showed before."""
+        return False
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -99,6 +112,9 @@ class ObjectConfig(PixelConfig):
     """Numbers of the main colors of objects whose moves depend on the action."""
     features: int = 128
     """Features of an object: so many for its move, and as many for drawing it."""
+    grid_context: int = 16
+    """Newest frames that the grid embeds, at most; of older ones, up to the context, the network remembers when each
+    pixel last changed, and what it showed before."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,8 +126,26 @@ class ObjectConfig(PixelConfig):
                 f"controlled_colors {str(self.controlled_colors)[:200]}; they must be different moves, at least one, "
                 "and numbers of colors"
             )
+        require_whole(grid_context=self.grid_context)
+        if self.context > LONGEST_CONTEXT:
+            raise ConfigError(f"context is {self.context}; it must be at most {LONGEST_CONTEXT}")
         if self.context < SEEN_FRAMES:
             raise ConfigError(f"context is {self.context}; objects are seen in {SEEN_FRAMES} frames")
+
+    @property
+    def embedded_frames(self) -> int:
+        """Number m of the newest frames that the grid embeds."""
+        return min(self.grid_context, self.context)
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the context is longer than what the grid embeds."""
+        return self.context > self.grid_context
+
+    @property
+    def oldest(self) -> int:
+        """Steps after which a pixel that has not changed counts as old."""
+        return self.context - 1 if self.recalls else OLD
 
 
 def _require_palette(palette: Palette, channels: int) -> None:

@@ -163,7 +163,7 @@ def to_frames(cells: Tensor, count: int, config: PixelConfig) -> Tensor:
 
 
 def add_border(seen: Tensor, config: PixelConfig) -> Tensor:
-    """Return classes (N, 2, H, W) with a border as wide as the longest motion, of class N, which is no color."""
+    """Return classes (N, 2 or 3, H, W) with a border as wide as the longest motion, of class N, which is no color."""
     motions = config.motions + config.older_motions
     border, none = max(abs(shift) for motion in motions for shift in motion), len(config.palette)
     return functional.pad(pad_to_cells(seen, config, none), (border,) * 4, value=none)
@@ -178,18 +178,19 @@ def copied_in_cells(bordered: Tensor, row: Tensor, cell: Tensor, config: PixelCo
 def copied_colors(bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor, config: PixelConfig) -> Tensor:
     """Return the color that each way to copy brings to pixels of cells of rows, from `add_border`'s frames, (..., S).
 
-    From outside the frame comes class N, which is no color. With palette cycling, the last way is the color that the
-    pixel's own color turns into.
+    From outside the frame comes class N, which is no color. After the motions comes what the pixel showed before its
+    last change, if that is recalled. With palette cycling, the last way is the color that its own color turns into.
     """
     none, device = len(config.palette), bordered.device
     side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
     width, size = bordered.shape[3], bordered[0, 0].numel()
-    corner = row * 2 * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
+    corner = row * bordered.shape[1] * size + cell // config.grid[1] * side * width + cell % config.grid[1] * side
     inside = (pixel // side + border) * width + pixel % side + border
     newest, older = (
         [down * width + right for down, right in motions] for motions in (config.motions, config.older_motions)
     )
-    back = torch.tensor([offset - size for offset in newest] + older, device=device)  # (S,)
+    recalled = [-2 * size] * config.recalls
+    back = torch.tensor([offset - size for offset in newest] + older + recalled, device=device)  # (S,)
     source = (corner + inside)[..., None] - back
     moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # faster than indexing
     if not config.palette_cycle:

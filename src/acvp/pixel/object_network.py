@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.layers import convolution, fill_uniform, linear
-from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
+from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 
 SEEN, DRAWN = 32, 32
 """Sides of the windows in pixels."""
@@ -32,18 +32,16 @@ EMBEDDING, CHANNELS, SMALLEST = 4, (24, 48, 64), 4
 """Numbers per color, channels of the convolutions, and the side of what they leave of the seen window."""
 SKETCH, SKETCH_SIDE, SHARP, STROKES = 32, 8, 24, 16
 """Channels and side of the drawing before it is enlarged, its channels after one and after two enlargements."""
-AGES = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Steps since an object last changed, as thresholds."""
-OLD = 16
-"""Steps after which a pixel that has not changed counts as old."""
+AGES, LATER_AGES = (1, 2, 3, 4, 6, 8, 12, 16), 2
+"""Steps since an object last changed, as thresholds, and the distance of further ones in a longer memory."""
 WAVES = (1, 2, 4, 8)
 """Half periods per frame of the waves that describe a position."""
 STRIDE = 8
 """Pixels that the trail distinguishes in a step, either way."""
 TRAIL = SEEN_FRAMES + 2 * (SEEN_FRAMES - 1) * (2 * STRIDE + 1)
 """Numbers that describe a trail: in which frames the color was seen, and a bit for each step down and right."""
-SUMMARY = 2 + 2 + 1 + 4 * len(WAVES) + len(AGES) + TRAIL
-"""Numbers that describe an object beside its window: position, size, kind, waves of the position, ages, trail."""
+SUMMARY = 2 + 2 + 1 + 4 * len(WAVES) + TRAIL
+"""Numbers that describe an object beside its window and ages: position, size, kind, waves of the position, trail."""
 STAY_ODDS, REVEAL_ODDS = 4.0, 2.0
 """Logits before training of keeping a pixel's color and of showing the background."""
 
@@ -87,24 +85,28 @@ class Seen(NamedTuple):
     planes: Tensor
     """Recency of the last change, twice, and the object's own pixels, (n, 3, V, V)."""
     summary: Tensor
-    """(n, SUMMARY)"""
+    """Position, size, kind, ages and trail, (n, SUMMARY + number of ages)."""
     past: Tensor
     """The last actions, (n, 3·A); zeros where they are not known."""
+    clock: Tensor | None
+    """Which steps ago something on the screen changed, (n, context); None without a longer memory."""
 
 
 class Features(nn.Module):
     """Features of objects before the action."""
 
-    def __init__(self, actions: int, features: int, generator: torch.Generator) -> None:
+    def __init__(self, config: ObjectConfig, generator: torch.Generator) -> None:
         super().__init__()
+        features = config.features
         self.gather = linear(CHANNELS[-1] * SMALLEST**2, features, generator)
-        self.summary = linear(SUMMARY, features, generator)
-        self.past = linear(PAST_ACTIONS * actions, features, generator, bias=False)
+        self.summary = linear(SUMMARY + len(thresholds(config)), features, generator)
+        self.past = linear(PAST_ACTIONS * config.actions, features, generator, bias=False)
+        self.clock = nn.Parameter(torch.zeros(config.context, features)) if config.recalls else None
 
     def forward(self, hidden: Tensor, seen: Seen) -> Tensor:
         """Return features (n, F) of what the convolutions leave of the seen windows, and of the rest."""
         features: Tensor = self.gather(hidden) + self.summary(seen.summary) + self.past(seen.past)
-        return features
+        return features if self.clock is None or seen.clock is None else features + seen.clock @ self.clock
 
 
 class ObjectNetwork(nn.Module):
@@ -120,8 +122,9 @@ class ObjectNetwork(nn.Module):
     Move and drawing have separate features: the loss of a drawing sums hundreds of pixels and would outweigh a move.
     """
 
-    def __init__(self, colors: int, moves: int, actions: int, features: int, generator: torch.Generator) -> None:
+    def __init__(self, config: ObjectConfig, generator: torch.Generator) -> None:
         super().__init__()
+        colors, moves, actions, features = len(config.palette), len(config.moves), config.actions, config.features
         first, second, third = CHANNELS
         self.colors = nn.Parameter(torch.empty(colors + 1, EMBEDDING))
         fill_uniform(self.colors, generator, 1.0)
@@ -129,8 +132,8 @@ class ObjectNetwork(nn.Module):
         self.shrink = convolution(first, second, 3, 2, (1, 1), generator)
         self.smallest = convolution(second, third, 3, 2, (1, 1), generator)
         self.refine = convolution(third, third, 3, 1, (1, 1), generator)
-        self.moving = Features(actions, features, generator)
-        self.drawing = Features(actions, features, generator)
+        self.moving = Features(config, generator)
+        self.drawing = Features(config, generator)
         self.action = linear(actions, 2 * features, generator, bias=False, bound=0.0)
         self.drawing_action = linear(actions, features, generator, bias=False, bound=0.0)
         self.mix = linear(features, features, generator)
@@ -200,13 +203,16 @@ def embedded(colors: Tensor, table: Tensor) -> Tensor:
     return numbers
 
 
-def summarize(
-    center: Tensor, size: Tensor, moving: Tensor, age: Tensor, trail: Trail, frame: tuple[int, int]
-) -> Tensor:
-    """Return the summaries (n, SUMMARY) of objects: centers and sizes (n, 2), whether of a moving color, age (n,)."""
-    position = center / torch.tensor(frame, device=center.device)  # 0..1
+def thresholds(config: ObjectConfig) -> tuple[int, ...]:
+    """Return the ages that are distinguished: every other one in a longer memory, for clocks that tick unseen."""
+    return AGES + tuple(range(AGES[-1] + LATER_AGES, config.context, LATER_AGES)) * config.recalls
+
+
+def summarize(center: Tensor, size: Tensor, moving: Tensor, age: Tensor, trail: Trail, config: ObjectConfig) -> Tensor:
+    """Return the summaries of objects: of centers and sizes (n, 2), whether of a moving color, age (n,) and trail."""
+    position = center / torch.tensor(config.frame[:2], device=center.device)  # 0..1
     waves = [wave(pi * count * position) for count in WAVES for wave in (torch.sin, torch.cos)]
-    older = age[:, None] >= torch.tensor(AGES, device=age.device)
+    older = age[:, None] >= torch.tensor(thresholds(config), device=age.device)
     return torch.cat((2 * position - 1, size / 16, moving[:, None], *waves, older, trail.features()), 1).float()
 
 

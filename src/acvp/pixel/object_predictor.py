@@ -20,27 +20,30 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.errors import UserError
 from acvp.models.config import DatasetSplit, FrameShape, Progress
-from acvp.models.layers import Outcome, RewardTerminationHeads, linear
+from acvp.models.layers import Outcome, RewardTerminationHeads, convolution, linear
 from acvp.models.pixels import action_vectors, check_frames, check_window
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_network import DRAWN, OLD, ObjectNetwork, drawn_colors, drawn_loss
+from acvp.pixel.network import pad_to_cells
+from acvp.pixel.object_network import DRAWN, ObjectNetwork, drawn_colors, drawn_loss
 from acvp.pixel.object_windows import (
     Look,
     Memory,
     Objects,
     are_lively,
+    cell_ages,
     copy_sources,
     cut,
     owned,
     past_actions,
     remember,
+    screen_ages,
     see,
     will_change,
     within,
@@ -56,6 +59,8 @@ from acvp.pixel.objects import (
 from acvp.pixel.palette import color_numbers, packed
 from acvp.pixel.predictor import PixelPredictor, PixelState
 
+LONG_CONTEXT = 64
+"""Frames of the context in all presets but smoke: no absence of Q*bert is longer."""
 MOST_MOVES = 160
 """Moves that are distinguished."""
 QUIET_ONE_IN = 8
@@ -83,12 +88,13 @@ class ObjectState(PixelState):
     recent: Tensor
     under: Tensor
     age: Tensor
+    before: Tensor
     past: Tensor
 
     @property
     def memory(self) -> Memory:
         """What objects are seen by."""
-        return Memory(self.recent, self.under, self.age, self.past)
+        return Memory(self.recent, self.under, self.age, self.before, self.past)
 
 
 class Moving(NamedTuple):
@@ -125,6 +131,24 @@ class StepLoss(NamedTuple):
     """Whether they changed lately, (n,)."""
 
 
+class Recall(nn.Module):
+    """Features of the grid's cells from the longer memory: what they showed before, and clocks that no frame shows."""
+
+    def __init__(self, config: ObjectConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.config, features = config, config.channels[0]
+        self.shown = convolution(config.frame[2], features, config.cell, config.cell, (0, 0), generator)
+        self.cell_age = nn.Parameter(torch.zeros(config.context, features))
+        self.screen_age = nn.Parameter(torch.zeros(config.context, features))
+
+    def forward(self, before: Tensor, age: Tensor) -> Tensor:
+        """Return features (R, F, h, w) of normalized frames (R, C, H, W) and of ages of pixels (R, H, W)."""
+        ages = cell_ages(age, self.config)
+        clock = screen_ages(ages, self.config) @ self.screen_age  # (R, F)
+        shown: Tensor = self.shown(pad_to_cells(before, self.config, 0.0))
+        return shown + (self.cell_age[ages] + clock[:, None, None]).permute(0, 3, 1, 2)
+
+
 class ObjectPredictor(PixelPredictor, kind="objects"):
     """The pixel-exact network for whatever is no object, and the object network for the rest."""
 
@@ -142,9 +166,10 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         super().__init__(config, generator)
         self.object_config = config
         height, width, colors = *config.frame[:2], len(config.palette)
-        self.object_network = ObjectNetwork(colors, len(config.moves), config.actions, config.features, generator)
+        self.object_network = ObjectNetwork(config, generator)
         self.object_events = linear(config.features, EVENTS, generator) if config.predict_rewards else None
         self.object_heads = RewardTerminationHeads(EVENTS, generator) if config.predict_rewards else None
+        self.recall = Recall(config, generator) if config.recalls else None
         self.register_buffer("background", torch.zeros(height, width, -(-colors // 8), dtype=torch.uint8))
         self.register_buffer("usual", torch.zeros(height, width, dtype=torch.uint8))
         shifts = torch.tensor((*config.moves, (0, 0)), device="cpu")  # what meta tensors cannot hold
@@ -215,6 +240,12 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         self._table = None
 
     @classmethod
+    def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
+        """Return the sizes of the grid with a longer memory: waits of games last up to 64 agent steps."""
+        sizes = super().sizes(preset, frame)
+        return sizes | ({"context": 12, "grid_context": 8} if preset == "smoke" else {"context": LONG_CONTEXT})
+
+    @classmethod
     def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
         """Return the phase of the grid with more windows: objects learn from all of them."""
         defaults = super().training_defaults(preset, frame_shape)
@@ -230,7 +261,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         if actions is not None and actions.shape[1]:
             known = action_vectors(actions, self.actions, (rows, actions.shape[1]))[:, -PAST_ACTIONS:]
             past[:, -known.shape[1] :] = known
-        return _state(grid, self._memory(self._all_classes(frames), past[:, None]))
+        return self._state(grid, self._memory(self._all_classes(frames), past[:, None]))
 
     def _all_classes(self, frames: Tensor) -> Tensor:
         """Return the color classes (B, T, H, W) of all frames (B, T, C, H, W), uint8."""
@@ -241,18 +272,40 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
 
         ``past`` (B, K, 3, A) are the actions before each of them.
         """
-        count, times = past.shape[1], classes.shape[1]
-        kinds = self._kinds(classes)
-        under, age = self.usual.expand_as(classes[:, 0]), torch.full_like(classes[:, 0], OLD)
+        count, times, oldest = past.shape[1], classes.shape[1], self.object_config.oldest
+        first = max(0, times - count - self.object_config.grid_context)  # the background needs no longer memory
+        kinds = self._kinds(classes[:, first:])
+        under, age, before = self.usual.expand_as(classes[:, 0]), torch.full_like(classes[:, 0], oldest), classes[:, 0]
         kept = []
         for time in range(times):
-            before = classes[:, max(time - 1, 0)]
-            under, age = remember(under, age, before, classes[:, time], kinds[:, time])
-            kept.append((under, age))
-        unders, ages = (torch.stack(planes, 1).flatten(0, 1) for planes in zip(*kept[-count:], strict=True))
+            now = classes[:, time]
+            age, before = remember(age, before, classes[:, max(time - 1, 0)], now, oldest)
+            if time >= first:
+                under = torch.where(kinds[:, time - first] == BACKGROUND, now, under)
+            if time >= times - count:
+                kept.append((under, age, before))
+        unders, ages, befores = (torch.stack(planes, 1).flatten(0, 1) for planes in zip(*kept, strict=True))
         stops = range(times - count + 1, times + 1)
         recent = torch.stack([classes[:, stop - SEEN_FRAMES : stop].flip(1) for stop in stops], 1).flatten(0, 1)
-        return Memory(recent.short(), unders.short(), ages, past.flatten(0, 1))
+        return Memory(recent.short(), unders.short(), ages, befores.short(), past.flatten(0, 1))
+
+    def _state(self, grid: PixelState, memory: Memory) -> ObjectState:
+        """Return the state of the grid with that of objects; what pixels showed before is one of its planes."""
+        planes = grid.classes[:, :2]
+        if self.object_config.recalls:
+            planes = torch.cat((planes, memory.before[:, None].to(planes.dtype)), 1)
+        return ObjectState(
+            embedded=grid.embedded, frame=grid.frame, classes=planes, outcome=grid.outcome, **memory._asdict()
+        )
+
+    def _mixed(self, state: PixelState) -> Tensor:
+        """Return the features (B, F, h, w) before the action, with those of the longer memory."""
+        mixed = super()._mixed(state)
+        if self.recall is None:
+            return mixed
+        own = _own(state)
+        recalled: Tensor = self.recall(self._frame(own.before.long()), own.age)
+        return mixed + recalled
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, ObjectState]:
         """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
@@ -282,7 +335,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         vectors = action_vectors(actions, self.actions, tuple(actions.shape[:2]))
         classes = self._all_classes(frames[:, :-1])
         grid = self._every_state(frames, classes[:, -predict - 1 :].long())
-        state = _state(grid, self._memory(classes, past_actions(vectors, predict)))
+        state = self._state(grid, self._memory(classes, past_actions(vectors, predict)))
         frame, after = self.predict(state, vectors[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
 
@@ -363,10 +416,11 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     ) -> ObjectState:
         """Return the state after actions (B, A) and a predicted frame of classes (B, H, W)."""
         now = classes.short()
-        under, age = remember(state.under, state.age, state.recent[:, 0], now, self._kinds(classes))
+        age, before = remember(state.age, state.before, state.recent[:, 0], now, self.object_config.oldest)
+        under = torch.where(self._kinds(classes) == BACKGROUND, now, state.under)
         recent = torch.cat((now[:, None], state.recent[:, :-1]), 1)
         past = torch.cat((state.past[:, 1:], vectors[:, None]), 1)
-        return _state(self._next(state, frame, classes, outcome), Memory(recent, under, age, past))
+        return self._state(self._next(state, frame, classes, outcome), Memory(recent, under, age, before, past))
 
     # --- Training -----------------------------------------------------------------------------------------------------
 
@@ -389,8 +443,10 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             count = max(predict, min(CONTROLLED_TARGETS, classes.shape[1] - SEEN_FRAMES))
             memory = self._memory(classes[:, :-1], past_actions(vectors, count))
             step = self._object_loss(memory, actions[:, -count:], classes[:, -count:], predict, rng)
-            grid = self._every_state(self._frame(classes[:taught].long()), classes[:taught, -predict - 2 : -1].long())
-            parts = [self._grid_loss(grid, newest[:taught].flatten(0, 1), step, taught * predict)]
+            shown = classes[:taught, -predict - self.object_config.embedded_frames - 1 :].long()
+            grid = self._every_state(self._frame(shown), shown[:, -predict - 2 : -1])
+            state = self._state(grid, memory.last(count, predict).first(taught * predict))
+            parts = [self._grid_loss(state, newest[:taught].flatten(0, 1), step, taught * predict)]
         else:
             parts, state = [], self.observe(self._frame(classes[:, :-predict].long()), vectors[:, :-predict])
             for number in range(predict):
@@ -497,13 +553,6 @@ def _objects(frames: Sequence[FrameObjects], device: torch.device) -> Objects:
     row = np.repeat(np.arange(len(frames)), [len(objects.boxes) for objects in frames])
     box, unseen = (np.concatenate([getattr(objects, name) for objects in frames]) for name in ("boxes", "unseen"))
     return Objects(*(torch.from_numpy(array).to(device) for array in (row, box, unseen)))
-
-
-def _state(grid: PixelState, memory: Memory) -> ObjectState:
-    """Return the state of the grid with that of objects."""
-    return ObjectState(
-        embedded=grid.embedded, frame=grid.frame, classes=grid.classes, outcome=grid.outcome, **memory._asdict()
-    )
 
 
 def _repeated(state: ObjectState, count: int) -> ObjectState:

@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from acvp.models.config import FrameShape
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
-from acvp.pixel.object_network import DRAWN, LOOKS, OLD, SEEN, Seen, Trail, find_trail, summarize
+from acvp.pixel.network import pad_to_cells
+from acvp.pixel.object_network import DRAWN, LOOKS, SEEN, Seen, Trail, find_trail, summarize
 from acvp.pixel.objects import MOVING
 
 LIVELY = 6
@@ -34,7 +35,9 @@ class Memory(NamedTuple):
     under: Tensor
     """What each pixel last showed of the background, (R, H, W) int16."""
     age: Tensor
-    """Steps since each pixel last changed, at most OLD, (R, H, W) uint8."""
+    """Steps since each pixel last changed, at most `ObjectConfig.oldest`, (R, H, W) uint8."""
+    before: Tensor
+    """What each pixel showed before it last changed, (R, H, W) int16."""
     past: Tensor
     """The last actions as vectors, oldest first, (R, 3, A); zeros where they are not known."""
 
@@ -42,11 +45,28 @@ class Memory(NamedTuple):
         """Return the memory at the last ``count`` of every ``times`` frames."""
         return Memory(*(plane.view(-1, times, *plane.shape[1:])[:, -count:].flatten(0, 1) for plane in self))
 
+    def first(self, rows: int) -> Memory:
+        """Return the memory of the first rows."""
+        return Memory(*(plane[:rows] for plane in self))
 
-def remember(under: Tensor, age: Tensor, before: Tensor, now: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the background and the ages (R, H, W) after one more frame of some kinds of pixels."""
-    older = (age + 1).clamp_(max=OLD)
-    return torch.where(kinds == 0, now, under), older.masked_fill_(now != before, 0)
+
+def remember(age: Tensor, before: Tensor, last: Tensor, now: Tensor, oldest: int) -> tuple[Tensor, Tensor]:
+    """Return the ages, and what pixels showed before they changed, (R, H, W), after the frames ``last`` and ``now``."""
+    changed = now != last
+    return (age + 1).clamp_(max=oldest).masked_fill_(changed, 0), torch.where(changed, last, before)
+
+
+def screen_ages(cell_ages: Tensor, config: ObjectConfig) -> Tensor:
+    """Return which steps ago some cell of ages (R, h, w) last changed, (R, context): clocks that no object shows."""
+    ages = torch.zeros(len(cell_ages), config.context, device=cell_ages.device)
+    return ages.scatter_(1, cell_ages.flatten(1), 1.0)
+
+
+def cell_ages(age: Tensor, config: ObjectConfig) -> Tensor:
+    """Return the steps since each cell last changed, (R, h, w), of the ages of pixels (R, H, W)."""
+    (height, width), cell = config.grid, config.cell
+    padded = pad_to_cells(age, config, config.oldest)
+    return padded.reshape(len(age), height, cell, width, cell).amin((2, 4)).long()
 
 
 class Objects(NamedTuple):
@@ -136,15 +156,16 @@ def see(memory: Memory, objects: Objects, kinds_of: KindsOf, config: ObjectConfi
     none, center = len(config.palette), objects.center
     planes = torch.cat((memory.recent, memory.under[:, None]), 1)
     colors = cut(planes, objects.row, center, SEEN, none).long()
-    age = cut(memory.age[:, None], objects.row, center, SEEN, OLD)[:, 0].float()
+    age = cut(memory.age[:, None], objects.row, center, SEEN, config.oldest)[:, 0].float()
     shown = colors[torch.arange(len(colors), device=colors.device), objects.unseen]  # when it was last seen, (n, V, V)
     own = inside(objects) & (kinds_of(shown, center) == objects.box[:, 4, None, None])
-    since = torch.where(own, age, OLD).amin((1, 2))
+    since = torch.where(own, age, config.oldest).amin((1, 2))
     recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
     size = objects.box[:, 2:4] - objects.box[:, :2] + 1
     trail = find_trail(colors[:, :SEEN_FRAMES], shown, own, none)
-    summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config.frame[:2])
-    return Seen(colors, recency, summary, memory.past[objects.row].flatten(1)), trail
+    summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config)
+    clock = screen_ages(cell_ages(memory.age, config), config)[objects.row] if config.recalls else None
+    return Seen(colors, recency, summary, memory.past[objects.row].flatten(1), clock), trail
 
 
 def copy_sources(memory: Memory, look: Look, center: Tensor, config: ObjectConfig) -> Tensor:
@@ -164,8 +185,8 @@ def within(center: Tensor, frame: FrameShape) -> Tensor:
 
 def are_lively(memory: Memory, objects: Objects) -> Tensor:
     """Return which objects changed lately, (n,)."""
-    age = cut(memory.age[:, None], objects.row, objects.center, SEEN, OLD)[:, 0]
-    return torch.where(inside(objects), age, OLD).amin((1, 2)) < LIVELY
+    age = cut(memory.age[:, None], objects.row, objects.center, SEEN, LIVELY)[:, 0]
+    return torch.where(inside(objects), age, LIVELY).amin((1, 2)) < LIVELY
 
 
 def will_change(memory: Memory, objects: Objects, target: Tensor) -> Tensor:

@@ -73,7 +73,8 @@ class PixelState(State):
     frame: Tensor
     """The newest frame, normalized, (B, C, H, W)."""
     classes: Tensor
-    """Colors of the frame before it and its own, (B, 2, H, W)."""
+    """Colors of the frame before it and its own, and, if pixels are recalled, those before their last change, as
+    planes (B, 2 or 3, H, W)."""
 
 
 class PixelPredictor(Predictor, kind="pixel"):
@@ -103,7 +104,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         first = config.channels[0]
         self.colors = Colors(config.palette, quantized=config.quantized)
         self.embed = convolution(config.frame[2], config.embedding, config.cell, config.cell, (0, 0), generator)
-        self.remember = linear(config.context * config.embedding, first, generator, bias=False)
+        self.remember = linear(config.embedded_frames * config.embedding, first, generator, bias=False)
         self.newest = convolution(config.frame[2], first, config.cell, config.cell, (0, 0), generator)
         self.place = nn.Parameter(torch.zeros(*config.grid, first))
         self.unet = ActionUnet(
@@ -189,7 +190,7 @@ class PixelPredictor(Predictor, kind="pixel"):
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> PixelState:
         """Return the state after the last m of the real frames (B, T, C, H, W)."""
         check_frames(frames, self.config.frame, self.context)
-        recent = frames[:, -self.context :]
+        recent = frames[:, -self.pixel_config.embedded_frames :]
         newest = recent[:, -1]
         older = recent[:, -2] if self.context > 1 else newest
         classes = torch.stack((self._classes(older), self._classes(newest)), 1)
@@ -294,10 +295,10 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
         """Return the states before the last K real frames, of classes (B, K+1, H, W), as one batch (B·K, ...)."""
-        predict = classes.shape[1] - 1
-        seen = frames[:, -predict - self.context : -1]  # (B, m+K-1, C, H, W)
+        predict, count = classes.shape[1] - 1, self.pixel_config.embedded_frames
+        seen = frames[:, -predict - count : -1]  # (B, m+K-1, C, H, W)
         embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
-        stacked = torch.stack([_joined(embedded[:, k : k + self.context]) for k in range(predict)], 1)
+        stacked = torch.stack([_joined(embedded[:, k : k + count]) for k in range(predict)], 1)
         newest = _as_rows(seen[:, -predict:])
         pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2)  # (B, K, 2, H, W)
         return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=pairs.flatten(0, 1))
