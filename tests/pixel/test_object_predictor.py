@@ -27,6 +27,7 @@ from acvp.pixel.objects import Background
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
+from acvp.training.run import take_weights
 from tests.models.small_predictors import seeded, training_batch
 from tests.pixel.small_objects import (
     CONFIG,
@@ -482,3 +483,17 @@ def _wrong_after_learning_to_blink(config: ObjectConfig) -> int:
     state = predictor.observe(normalized(predictor, windows[:, :-1]))
     frame, _ = predictor.predict(state, still[:, 0])
     return int((classes(predictor, frame) != windows[:, -1]).any((1, 2)).sum())
+
+
+def test_a_network_that_grows_a_longer_memory_predicts_as_before() -> None:
+    small, grown = make(replace(LONG, context=4)), ObjectPredictor(LONG, seeded(3))
+    take_weights(grown, small.state_dict())
+    grown.set_background(background())
+    frames = normalized(small, np.stack([episode(np.random.default_rng(row), 24)[0] for row in range(4)]))
+    action = torch.tensor([0, 1, 2, 1])
+    before, _ = small.predict(small.observe(frames), action)
+    after, _ = grown.predict(grown.observe(frames), action)
+    assert not torch.equal(before, frames[:, -1])
+    assert torch.equal(before, after)
+    with pytest.raises(RuntimeError, match="recall"):
+        take_weights(small, grown.state_dict())

@@ -81,8 +81,8 @@ class PixelConfig(PredictorConfig):
 
     @property
     def copies(self) -> int:
-        """Number S of ways to copy a pixel's color: the motions, what it showed before, and palette cycling."""
-        return len(self.motions) + len(self.older_motions) + self.recalls + bool(self.palette_cycle)
+        """Number S of ways to copy a pixel's color out of the last two frames: the motions, and palette cycling."""
+        return len(self.motions) + len(self.older_motions) + bool(self.palette_cycle)
 
     @property
     def embedded_frames(self) -> int:

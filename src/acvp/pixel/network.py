@@ -178,8 +178,9 @@ def copied_in_cells(bordered: Tensor, row: Tensor, cell: Tensor, config: PixelCo
 def copied_colors(bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor, config: PixelConfig) -> Tensor:
     """Return the color that each way to copy brings to pixels of cells of rows, from `add_border`'s frames, (..., S).
 
-    From outside the frame comes class N, which is no color. After the motions comes what the pixel showed before its
-    last change, if that is recalled. With palette cycling, the last way is the color that its own color turns into.
+    From outside the frame comes class N, which is no color. With palette cycling, the way after the motions is the
+    color that the pixel's own color turns into. The last one is what it showed before its last change, if that is
+    recalled.
     """
     none, device = len(config.palette), bordered.device
     side, border = config.cell, (bordered.shape[3] - config.grid[1] * config.cell) // 2
@@ -189,14 +190,14 @@ def copied_colors(bordered: Tensor, row: Tensor, cell: Tensor, pixel: Tensor, co
     newest, older = (
         [down * width + right for down, right in motions] for motions in (config.motions, config.older_motions)
     )
-    recalled = [-2 * size] * config.recalls
-    back = torch.tensor([offset - size for offset in newest] + older + recalled, device=device)  # (S,)
+    back = torch.tensor([offset - size for offset in newest] + older + [-2 * size] * config.recalls, device=device)
     source = (corner + inside)[..., None] - back
     moved = bordered.flatten().gather(0, source.flatten()).view_as(source)  # faster than indexing
     if not config.palette_cycle:
         return moved
     turned = torch.tensor((*config.palette_cycle, none), device=device)[moved[..., :1]]
-    return torch.cat((moved, turned), -1)
+    of_motions = moved[..., : len(newest) + len(older)]
+    return torch.cat((of_motions, turned, moved[..., of_motions.shape[-1] :]), -1)
 
 
 def decode(

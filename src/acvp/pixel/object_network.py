@@ -32,16 +32,16 @@ EMBEDDING, CHANNELS, SMALLEST = 4, (24, 48, 64), 4
 """Numbers per color, channels of the convolutions, and the side of what they leave of the seen window."""
 SKETCH, SKETCH_SIDE, SHARP, STROKES = 32, 8, 24, 16
 """Channels and side of the drawing before it is enlarged, its channels after one and after two enlargements."""
-AGES, LATER_AGES = (1, 2, 3, 4, 6, 8, 12, 16), 2
-"""Steps since an object last changed, as thresholds, and the distance of further ones in a longer memory."""
+AGES = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Steps since an object last changed, as thresholds."""
 WAVES = (1, 2, 4, 8)
 """Half periods per frame of the waves that describe a position."""
 STRIDE = 8
 """Pixels that the trail distinguishes in a step, either way."""
 TRAIL = SEEN_FRAMES + 2 * (SEEN_FRAMES - 1) * (2 * STRIDE + 1)
 """Numbers that describe a trail: in which frames the color was seen, and a bit for each step down and right."""
-SUMMARY = 2 + 2 + 1 + 4 * len(WAVES) + TRAIL
-"""Numbers that describe an object beside its window and ages: position, size, kind, waves of the position, trail."""
+SUMMARY = 2 + 2 + 1 + 4 * len(WAVES) + len(AGES) + TRAIL
+"""Numbers that describe an object beside its window: position, size, kind, waves of the position, ages, trail."""
 STAY_ODDS, REVEAL_ODDS = 4.0, 2.0
 """Logits before training of keeping a pixel's color and of showing the background."""
 
@@ -85,9 +85,11 @@ class Seen(NamedTuple):
     planes: Tensor
     """Recency of the last change, twice, and the object's own pixels, (n, 3, V, V)."""
     summary: Tensor
-    """Position, size, kind, ages and trail, (n, SUMMARY + number of ages)."""
+    """(n, SUMMARY)"""
     past: Tensor
     """The last actions, (n, 3·A); zeros where they are not known."""
+    age: Tensor
+    """Steps since the object last changed, (n,)."""
     clock: Tensor | None
     """Which steps ago something on the screen changed, (n, context); None without a longer memory."""
 
@@ -99,14 +101,17 @@ class Features(nn.Module):
         super().__init__()
         features = config.features
         self.gather = linear(CHANNELS[-1] * SMALLEST**2, features, generator)
-        self.summary = linear(SUMMARY + len(thresholds(config)), features, generator)
+        self.summary = linear(SUMMARY, features, generator)
         self.past = linear(PAST_ACTIONS * config.actions, features, generator, bias=False)
+        self.age = nn.Parameter(torch.zeros(config.context, features)) if config.recalls else None
         self.clock = nn.Parameter(torch.zeros(config.context, features)) if config.recalls else None
 
     def forward(self, hidden: Tensor, seen: Seen) -> Tensor:
         """Return features (n, F) of what the convolutions leave of the seen windows, and of the rest."""
         features: Tensor = self.gather(hidden) + self.summary(seen.summary) + self.past(seen.past)
-        return features if self.clock is None or seen.clock is None else features + seen.clock @ self.clock
+        if self.age is None or self.clock is None or seen.clock is None:
+            return features
+        return features + self.age[seen.age] + seen.clock @ self.clock
 
 
 class ObjectNetwork(nn.Module):
@@ -203,16 +208,13 @@ def embedded(colors: Tensor, table: Tensor) -> Tensor:
     return numbers
 
 
-def thresholds(config: ObjectConfig) -> tuple[int, ...]:
-    """Return the ages that are distinguished: every other one in a longer memory, for clocks that tick unseen."""
-    return AGES + tuple(range(AGES[-1] + LATER_AGES, config.context, LATER_AGES)) * config.recalls
-
-
-def summarize(center: Tensor, size: Tensor, moving: Tensor, age: Tensor, trail: Trail, config: ObjectConfig) -> Tensor:
-    """Return the summaries of objects: of centers and sizes (n, 2), whether of a moving color, age (n,) and trail."""
-    position = center / torch.tensor(config.frame[:2], device=center.device)  # 0..1
+def summarize(
+    center: Tensor, size: Tensor, moving: Tensor, age: Tensor, trail: Trail, frame: tuple[int, int]
+) -> Tensor:
+    """Return the summaries (n, SUMMARY) of objects: centers and sizes (n, 2), whether of a moving color, age (n,)."""
+    position = center / torch.tensor(frame, device=center.device)  # 0..1
     waves = [wave(pi * count * position) for count in WAVES for wave in (torch.sin, torch.cos)]
-    older = age[:, None] >= torch.tensor(thresholds(config), device=age.device)
+    older = age[:, None] >= torch.tensor(AGES, device=age.device)
     return torch.cat((2 * position - 1, size / 16, moving[:, None], *waves, older, trail.features()), 1).float()
 
 

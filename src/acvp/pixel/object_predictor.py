@@ -61,6 +61,8 @@ from acvp.pixel.predictor import PixelPredictor, PixelState
 
 LONG_CONTEXT = 64
 """Frames of the context in all presets but smoke: no absence of Q*bert is longer."""
+RECALL_ODDS = -2.0
+"""Logit, before training, of a pixel showing what it showed before: such a network predicts as one without."""
 MOST_MOVES = 160
 """Moves that are distinguished."""
 QUIET_ONE_IN = 8
@@ -138,6 +140,9 @@ class Recall(nn.Module):
         super().__init__()
         self.config, features = config, config.channels[0]
         self.shown = convolution(config.frame[2], features, config.cell, config.cell, (0, 0), generator)
+        nn.init.zeros_(self.shown.weight)
+        self.copy = linear(features, 1, generator, bound=0.0)
+        nn.init.constant_(self.copy.bias, RECALL_ODDS)
         self.cell_age = nn.Parameter(torch.zeros(config.context, features))
         self.screen_age = nn.Parameter(torch.zeros(config.context, features))
 
@@ -244,6 +249,11 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         """Return the sizes of the grid with a longer memory: waits of games last up to 64 agent steps."""
         sizes = super().sizes(preset, frame)
         return sizes | ({"context": 12, "grid_context": 8} if preset == "smoke" else {"context": LONG_CONTEXT})
+
+    def _copy_logits(self, rows: Tensor) -> Tensor:
+        """Return the logits of ways to copy (n, S), the last one of what pixels showed before."""
+        logits = super()._copy_logits(rows)
+        return logits if self.recall is None else torch.cat((logits, self.recall.copy(rows)), 1)
 
     @classmethod
     def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.config import FrameShape
-from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
+from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
 from acvp.pixel.network import pad_to_cells
 from acvp.pixel.object_network import DRAWN, LOOKS, SEEN, Seen, Trail, find_trail, summarize
 from acvp.pixel.objects import MOVING
@@ -160,12 +160,13 @@ def see(memory: Memory, objects: Objects, kinds_of: KindsOf, config: ObjectConfi
     shown = colors[torch.arange(len(colors), device=colors.device), objects.unseen]  # when it was last seen, (n, V, V)
     own = inside(objects) & (kinds_of(shown, center) == objects.box[:, 4, None, None])
     since = torch.where(own, age, config.oldest).amin((1, 2))
-    recency = torch.stack((torch.exp(-age / 3), torch.exp(-age / 12), own.float()), 1)
+    short = age.clamp(max=OLD)
+    recency = torch.stack((torch.exp(-short / 3), torch.exp(-short / 12), own.float()), 1)
     size = objects.box[:, 2:4] - objects.box[:, :2] + 1
     trail = find_trail(colors[:, :SEEN_FRAMES], shown, own, none)
-    summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config)
+    summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config.frame[:2])
     clock = screen_ages(cell_ages(memory.age, config), config)[objects.row] if config.recalls else None
-    return Seen(colors, recency, summary, memory.past[objects.row].flatten(1), clock), trail
+    return Seen(colors, recency, summary, memory.past[objects.row].flatten(1), since.long(), clock), trail
 
 
 def copy_sources(memory: Memory, look: Look, center: Tensor, config: ObjectConfig) -> Tensor:

@@ -331,7 +331,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         """
         config, rows = self.pixel_config, features.permute(0, 2, 3, 1).flatten(1, 2)  # (N, h·w, F)
         if self.decoder is not None:
-            decoded: Tensor = self.decoder(rows[0], self.copy(rows[0]), seen)
+            decoded: Tensor = self.decoder(rows[0], self._copy_logits(rows[0]), seen)
             return decoded
         if self.exhaustive or self.temperature or rows.device.type != "cpu":
             add_noise = partial(self._noisy, frames=len(seen), alike=alike) if self.temperature else None
@@ -343,13 +343,18 @@ class PixelPredictor(Predictor, kind="pixel"):
         frames = []
         for features_of_cells, classes, shown in zip(rows, seen, now, strict=True):  # logits of a frame fit the cache
             own = torch.cat((features_of_cells, torch.ones_like(features_of_cells[:, :1])), 1) @ head
-            own, motion = own.view(*shown.shape, -1), self.copy(features_of_cells)  # (h·w, q, N), (h·w, S)
+            own, motion = own.view(*shown.shape, -1), self._copy_logits(features_of_cells)  # (h·w, q, N), (h·w, S)
             frames.append(decode_changes(own, motion, classes, shown, self.excluded, config))
         return to_frames(torch.cat(frames), len(seen), config)
 
     def _logits(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logits of colors (n, q, N) and of ways to copy (n, S) of cells with features (n, F)."""
-        return self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self.copy(rows)
+        return self.head(rows).unflatten(1, (self.pixel_config.cell**2, -1)), self._copy_logits(rows)
+
+    def _copy_logits(self, rows: Tensor) -> Tensor:
+        """Return the logits of ways to copy (n, S) of cells with features (n, F)."""
+        logits: Tensor = self.copy(rows)
+        return logits
 
     def _noisy(self, logits: Tensor, frames: int, alike: int) -> Tensor:
         """Return logits (N·h·w, q, ...) with Gumbel noise: the largest is a sample from their probabilities."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
+from torch import Tensor
 
 from acvp.artifacts import CONFIG_NAME, write_folder
 from acvp.checkpoint import CheckpointError, newest_good
@@ -338,13 +339,23 @@ def _predictor(
         predictor.normalizer.set_mean(data.mean())
         return predictor
     try:
-        predictor.load_state_dict(restored.weights if restored else load(str(config.init)).state_dict())
+        if restored:
+            predictor.load_state_dict(restored.weights)
+        else:
+            take_weights(predictor, load(str(config.init)).state_dict())
     except RuntimeError as error:
         reason = str(error)[:200]
         if restored is None:
             raise UserError(f"--init {config.init}: its weights do not fit the changed network ({reason})") from error
         raise CheckpointError(f"the checkpoint's weights are not this network's ({reason})") from error
     return predictor
+
+
+def take_weights(predictor: Predictor, weights: dict[str, Tensor]) -> None:
+    """Take the weights of a smaller network: what it does not have keeps its initial weights."""
+    _, unexpected = predictor.load_state_dict(weights, strict=False)
+    if unexpected:
+        raise RuntimeError(f"Unexpected keys: {', '.join(unexpected)}")
 
 
 def write_predictor(trainer: Trainer, conclusions: Conclusions) -> None:
