@@ -7,7 +7,10 @@ import subprocess
 import sys
 from functools import cache
 
+import pytest
+
 from tests.mutants import Mutant
+from tests.mutants import __main__ as runner
 from tests.mutants.__main__ import PACKAGE, ROOT, complaints
 from tests.mutants.table import MUTANTS
 
@@ -59,3 +62,20 @@ def test_the_runner_distinguishes_killed_and_live_mutants() -> None:
         "[False, 'passed']",
         "[False, 'NameError in call']",  # an error is not an assertion
     ]
+
+
+@pytest.mark.parametrize(("second", "code"), [(True, 0), (False, 1)])
+def test_a_live_mutant_is_tried_again_and_the_table_says_so(
+    second: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tries = iter([False, second])
+    monkeypatch.setattr(runner, "preload", lambda: None)
+    monkeypatch.setattr(runner, "failing", lambda *_: [])
+    monkeypatch.setattr(runner, "verdicts", lambda mutants, jobs=1: [(each, next(tries), "passed") for each in mutants])
+    monkeypatch.setattr(runner, "MUTANTS", [HARMLESS])
+    monkeypatch.setattr(sys, "argv", ["mutants"])
+    assert runner.main() == code
+    said = capsys.readouterr().out
+    assert "ALIVE (tried again at the end)" in said
+    assert ("ALIVE (both times)" in said) is not second
+    assert ("depend on timing, repair them:\n  a comment" in said) is second

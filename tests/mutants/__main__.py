@@ -2,6 +2,8 @@
 
 Every mutant is a change in a copy of the package in a temporary folder; the working tree is never edited. A mutant is
 killed if its test fails by an assertion on the changed copy. Before that, all tests must pass on an unchanged copy.
+A mutant that comes out alive is tried again at the end, with nothing beside it, and the table says so: one that no test
+notices survives both times; one that is killed only the second time has a test that depends on timing, to be repaired.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -138,13 +140,23 @@ def main() -> int:
     if tests := failing(sorted({each.test for each in mutants}), options.jobs):
         print("These tests do not pass without a mutant:", *tests, sep="\n  ")
         return 1
-    alive = 0
-    for mutant, killed, how in verdicts(mutants, options.jobs):
-        alive += not killed
-        end = f"killed by {mutant.test}" if killed else f"ALIVE: {mutant.test}: {how}"
-        print(f"{mutant.name:<62} {mutant.file:<28} {end}", flush=True)
-    print(f"{len(mutants) - alive} of {len(mutants)} mutants killed in {time.monotonic() - began:.0f} s")
+    again = survivors(verdicts(mutants, options.jobs), "tried again at the end")
+    alive = survivors(verdicts(again), "both times") if again else []
+    if timed := [each.name for each in again if each not in alive]:
+        print("The tests of these mutants depend on timing, repair them:", *timed, sep="\n  ")
+    print(f"{len(mutants) - len(alive)} of {len(mutants)} mutants killed in {time.monotonic() - began:.0f} s")
     return 1 if alive or not mutants else 0
+
+
+def survivors(found: Iterable[tuple[Mutant, bool, str]], remark: str) -> list[Mutant]:
+    """Print each mutant with how it ended; return those that are alive."""
+    alive = []
+    for mutant, killed, how in found:
+        if not killed:
+            alive.append(mutant)
+        end = f"killed by {mutant.test}" if killed else f"ALIVE ({remark}): {mutant.test}: {how}"
+        print(f"{mutant.name:<62} {mutant.file:<28} {end}", flush=True)
+    return alive
 
 
 if __name__ == "__main__":
