@@ -16,7 +16,8 @@ from typing import Any
 import tyro
 
 import acvp
-from benchmarks.pixel import PACKAGED, REFERENCES, significant, write_predictor
+from benchmarks.cards import median_lost, on_card
+from benchmarks.pixel import PACKAGED, write_predictor
 from benchmarks.provenance import write_results
 
 EPSILON = {"agent": 0.05}
@@ -123,30 +124,6 @@ def is_worse(body: dict[str, Any], own: str, packaged: str) -> list[str]:
         "steps until the object is lost": lost[0] < lost[1],
     }
     return [what for what, bad in checks.items() if bad]
-
-
-def on_card(driver: str, body: dict[str, Any], name: str) -> str:
-    """Return the judge's numbers of one driver, as a card states them."""
-    steps, curves = body["keys"]["steps"], body["curves"]
-    at = ", ".join(map(str, steps))
-    shares = ", ".join("–" if share is None else f"{share:.2f}" for share in body["keys"]["works"][name]["mean"])
-    wrong = {
-        model: ", ".join(significant(curves[model]["wrong_pixels"]["mean"][step - 1]) for step in steps)
-        for model in (name, *REFERENCES)
-    }
-    beside = "; ".join(f"{model} {wrong[model]}" for model in REFERENCES)
-    lost = body["lost"][name]
-    return (
-        f"{body['windows']} windows while {driver} plays; keys work after {at} predicted steps in {shares}; wrong "
-        f"pixels at these steps {wrong[name]} ({beside}); controlled object lost "
-        f"{'by step ' + str(lost) if lost else 'after the horizon'} in half of them"
-    )
-
-
-def median_lost(curve: dict[str, Any]) -> int | None:
-    """Return the step by which half of the windows have lost the controlled object; None: not within the horizon."""
-    kept = curve.get("object_kept", {"mean": []})["mean"]
-    return next((step for step, share in enumerate(kept, 1) if share is not None and share < 0.5), None)
 
 
 def lines(game: str, driver: str, body: dict[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ import acvp
 from acvp.console import counting, stages
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.merge import join
+from acvp.durable import seal, unseal
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.run import evaluate_runs
 from acvp.models import Predictor, predictor_files
@@ -27,6 +28,7 @@ from acvp.pixel import PixelConfig
 from acvp.training.config import TrainConfig
 from acvp.training.presets import make_config
 from acvp.training.run import train
+from benchmarks.cards import REFERENCES, describe_error
 from benchmarks.provenance import RESULTS
 
 GAMES = ("freeway", "seaquest", "space_invaders", "qbert", "ms_pacman")
@@ -34,10 +36,8 @@ PACKAGED = Path(acvp.__file__).parent / "pretrained"
 HORIZON = 100
 SHUFFLED = 20
 """Windows that are also predicted under other actions."""
-SHOWN = (1, 10, 30, 100)
 BESIDE_PAPER = 32
 """Windows to compare with the paper's network from, which takes ten times as long for a frame."""
-REFERENCES = ("copy-last-frame", "mean-frame")
 PACKAGED_RESULTS = {
     "freeway": "freeway-120-core-minutes",
     **{game: f"{game}-45-core-minutes" for game in GAMES if game != "freeway"},
@@ -70,7 +70,7 @@ class PretrainConfig:
     package: bool = True
     """Whether to put the weights into the package."""
     cards_only: bool = False
-    """Only write the cards of the packaged predictors again, from the results in results/pixel."""
+    """Only write the cards of the packaged predictors again, from results/pixel and results/dreams."""
     beside_paper: bool = False
     """Whether to train the paper's feedforward network in color on the same frames for as long, and compare."""
 
@@ -177,10 +177,21 @@ def package(run: Path, body: dict[str, Any], folder: Path) -> None:
 
 
 def rewrite_card(game: str) -> None:
-    """Write the card of a packaged predictor again, from the results that it was packaged with; the weights stay."""
+    """Write the card of a packaged predictor again, from its results, also those of an agent; the weights stay."""
+    config, card = PACKAGED / game / "config.json", PACKAGED / game / "README.md"
+    known = unseal(config.read_bytes())
+    before, known["about"]["error"] = known["about"]["error"], error_of_packaged(game)
+    card.write_text(card.read_text().replace(before, known["about"]["error"]))
+    config.write_bytes(seal(known))
+
+
+def error_of_packaged(game: str) -> str:
+    """Return what the results in this repository say about a packaged predictor's error."""
     body = json.loads((RESULTS / "pixel" / PACKAGED_RESULTS[game] / "evaluation.json").read_text())
     (name,) = (name for name in body["curves"] if name not in REFERENCES)
-    write_predictor(acvp.load(game), describe_error(body, name), PACKAGED / game)
+    played = RESULTS / "dreams" / f"{game}-agent.json"
+    agent = json.loads(played.read_text()) if played.exists() else None
+    return describe_error(body, name, agent, game)
 
 
 def write_predictor(predictor: Predictor, error: str, folder: Path) -> None:
@@ -189,33 +200,6 @@ def write_predictor(predictor: Predictor, error: str, folder: Path) -> None:
     predictor.about = replace(predictor.about, error=error)
     for name, data in predictor_files(predictor, half=True).items():
         (folder / name).write_bytes(data)
-
-
-def describe_error(body: dict[str, Any], name: str) -> str:
-    """Return wrong pixels and squared error by steps ahead, beside the two references, as a card states them."""
-    parts = []
-    for metric, title in (("wrong_pixels", "wrong pixels of {:,}"), ("error", "squared error (the paper's scale)")):
-        curves = {model: body["curves"][model][metric]["mean"] for model in (name, *REFERENCES)}
-        own = ", ".join(f"{significant(curves[name][k - 1])} at {k}" for k in SHOWN)
-        beside = "; ".join(
-            f"{model} {', '.join(significant(curves[model][k - 1]) for k in SHOWN)}" for model in REFERENCES
-        )
-        parts.append(f"{title.format(body['frame'][0] * body['frame'][1])} by steps ahead: {own} ({beside})")
-    return (
-        f"{'; '.join(parts)}; {exact_steps(body, name)} exact steps in the median; {body['windows']} windows of "
-        "sticky-random play (windows of an agent or a person were not measured)"
-    )
-
-
-def significant(value: float) -> str:
-    """Return a number with two digits below 10, and without decimals above."""
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
-
-
-def exact_steps(body: dict[str, Any], name: str) -> int:
-    """The median number of steps before the first wrong pixel."""
-    share = body["curves"][name]["exact"]["mean"]
-    return sum(value > 0.5 for value in share)
 
 
 if __name__ == "__main__":

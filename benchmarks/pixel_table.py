@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from acvp.compat import RESULT_FIELDS, current_fields
-from benchmarks.pixel import GAMES, exact_steps
+from benchmarks.cards import exact_steps
+from benchmarks.pixel import GAMES
 from benchmarks.provenance import RESULTS
 
 STEPS = (1, 5, 10, 30, 50, 100)

@@ -330,8 +330,15 @@ ACTING = (
     Mutant(
         "the probability of a color ignores the motions that bring it",
         "pixel/loss.py",
-        "return (own + weight.log()).softmax(2)",
-        "return own.softmax(2)",
+        "probability = (own.double() + weight.log()).softmax(2)",
+        "probability = own.double().softmax(2)",
         "pixel/test_uncertainty.py::test_the_probability_of_a_color_is_that_of_the_loss",
+    ),
+    Mutant(
+        "the probability of a color loses small weights to rounding",
+        "pixel/loss.py",
+        "weight, _ = _weights(motion.double(), moved",
+        "weight, _ = _weights(motion, moved",
+        "pixel/test_uncertainty.py::test_a_large_logit_does_not_overflow",
     ),
 )

@@ -32,18 +32,34 @@ def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, target: Tensor
 
     Takes the logits of colors (n, q, N) and of motions (n, S), and the colors (n, q, S) that each motion brings.
     """
-    inputs = (own, motion, moved, target)
-    if own.device.type == "mps":  # which has no float64
-        inputs = (own.cpu(), motion.cpu(), moved.cpu(), target.cpu())
+    inputs = _with_float64(own, motion, moved, target)
     loss: Tensor = _CopyMixtureLoss.apply(*inputs)  # type: ignore[no-untyped-call]
     return loss.to(own.device)
 
 
 def color_probability(own: Tensor, motion: Tensor, moved: Tensor, color: Tensor) -> Tensor:
     """Return the probability of colors (n, q), predicted directly or copied; takes what `copy_mixture_loss` takes."""
-    weight = own.new_ones(*own.shape[:2], own.shape[2] + 1)  # one color more, for what comes from outside
-    weight = weight.scatter_add_(2, moved, motion.exp()[:, None].expand_as(moved))[..., :-1]
-    return (own + weight.log()).softmax(2).gather(2, color.clamp(min=0)[..., None])[..., 0]
+    device, given = own.device, own.dtype
+    own, motion, moved, color = _with_float64(own, motion, moved, color)
+    weight, _ = _weights(motion.double(), moved, own.shape[2])
+    probability = (own.double() + weight.log()).softmax(2).gather(2, color.clamp(min=0)[..., None])[..., 0]
+    return probability.to(device, given)
+
+
+def _with_float64(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return tensors on a device that has float64, which mps has not."""
+    return tuple(tensor.cpu() if tensor.device.type == "mps" else tensor for tensor in tensors)
+
+
+def _weights(motion: Tensor, moved: Tensor, colors: int) -> tuple[Tensor, Tensor]:
+    """Return the weights w (n, q, N) of colors and e^m (n, S) of motions, both over e^top.
+
+    The largest logit, top, is taken out first: however large it is, nothing overflows.
+    """
+    top = motion.amax(1, keepdim=True).clamp_(min=0)
+    copying, direct = _exp(motion - top, SMALLEST_MOTION), _exp(-top, SMALLEST_MOTION)  # e^m and 1, over e^top
+    weight = direct[..., None].repeat(1, moved.shape[1], colors + 1)  # one color more, for what comes from outside
+    return weight.scatter_add_(2, moved, copying[:, None].expand_as(moved))[..., :colors], copying
 
 
 class _CopyMixtureLoss(torch.autograd.Function):
@@ -61,10 +77,7 @@ class _CopyMixtureLoss(torch.autograd.Function):
         colors, given = own.shape[2], own.dtype
         own, motion = own.double(), motion.double()
         real, at = (target != NO_PIXEL)[..., None], target.clamp(min=0)[..., None]
-        top = motion.amax(1, keepdim=True).clamp_(min=0)
-        copying, direct = _exp(motion - top, SMALLEST_MOTION), _exp(-top, SMALLEST_MOTION)  # e^m and 1, over e^top
-        weight = direct[..., None].repeat(1, own.shape[1], colors + 1)  # one color more, for what comes from outside
-        weight = weight.scatter_add_(2, moved, copying[:, None].expand_as(moved))[..., :colors]  # w
+        weight, copying = _weights(motion, moved, colors)
         highest = own.amax(2, keepdim=True)
         chosen = _exp(own - highest, SMALLEST_COLOR)
         share = chosen * weight
