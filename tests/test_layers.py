@@ -107,3 +107,12 @@ def test_no_file_can_run_code_when_loaded() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
                 safe = any(k.arg == "allow_pickle" and ast.unparse(k.value) == "False" for k in node.keywords)
                 assert safe, f"{file}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_no_text_file_depends_on_the_encoding_of_the_terminal() -> None:
+    """Promise 17: files hold UTF-8, also where the terminal knows ASCII only."""
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                text = node.func.attr in ("read_text", "write_text")
+                assert not text or "encoding" in {k.arg for k in node.keywords}, f"{file}:{node.lineno}"

@@ -141,7 +141,9 @@ def exclusive_writer(folder: Path) -> Iterator[None]:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         with contextlib.suppress(OSError):  # only the message to a second writer needs it
             (folder / HOLDER_NAME).unlink(missing_ok=True)  # it may be a symbolic link
-            (folder / HOLDER_NAME).write_text(json.dumps(holder | {"command": Path(sys.argv[0]).name}))
+            (folder / HOLDER_NAME).write_text(
+                json.dumps(holder | {"command": Path(sys.argv[0]).name}), encoding="utf-8"
+            )
         _remove_temporaries(folder)
         yield
     finally:

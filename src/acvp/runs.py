@@ -185,7 +185,7 @@ def machine() -> str:
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        named = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)
+        named = re.search(r"^model name\s*:\s*(.+)$", info.read_text(encoding="utf-8"), re.MULTILINE)
         processor = named[1].strip() if named else processor
     torch = sys.modules.get("torch")  # importing it takes seconds
     parts = [processor, *([torch.backends.cpu.get_cpu_capability()] if torch else [])]

@@ -87,7 +87,7 @@ def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed
 
 def _game_of(folder: Path) -> str | None:
     """Return the game of a packaged predictor by its config, without its weights."""
-    known = json.loads((folder / CONFIG_NAME).read_text()).get("about") or {}
+    known = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8")).get("about") or {}
     return known.get("env_id")
 
 

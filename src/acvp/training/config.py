@@ -255,9 +255,13 @@ class TrainingConfig:
             raise UserError(
                 f"evaluate_every {self.evaluate_every}, windows {self.windows}, horizons {self.horizons}: at least 1"
             )
-        for phase in self.phases:
-            if phase.context < self.predictor.context:
-                raise UserError(f"phase: context {phase.context}, the predictor needs {self.predictor.context} frames")
+        needed = self.predictor.context
+        for number, phase in enumerate(self.phases):
+            if phase.context < needed:
+                raise UserError(
+                    f"phase: context {phase.context}, the predictor needs {needed} frames: add "
+                    f"--phases.{number}.context {needed}"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the config as JSON can hold it."""

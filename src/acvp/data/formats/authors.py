@@ -373,5 +373,5 @@ def _write_episode(episode: Episode, folder: Path, advance: Callable[[int], None
             (folder / _frame_name(number)).write_bytes(encode_png(frame))
             number += 1
         advance(len(block))
-    (folder / ACTIONS_NAME).write_text("".join(f"{action}\n" for action in episode.actions.tolist()))
+    (folder / ACTIONS_NAME).write_text("".join(f"{action}\n" for action in episode.actions.tolist()), encoding="utf-8")
     return total

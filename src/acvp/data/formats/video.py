@@ -86,7 +86,7 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> Non
             _write_video(file, episode, advance)
             steps = zip(episode.actions.tolist(), episode.rewards.tolist(), strict=True)
             lines = ["action,reward", *(f"{action},{reward!r}" for action, reward in steps)]
-            _table(file).write_text("\n".join(lines) + "\n")
+            _table(file).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _videos(folder: Path) -> list[Path]:
