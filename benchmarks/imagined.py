@@ -27,8 +27,7 @@ from acvp.agents.run import train_agent
 from acvp.console import err
 from acvp.control.config import LearnConfig
 from acvp.control.learning import ImaginedVecEnv
-from acvp.control.learning_report import FIGURE_NAME, REPORT_NAME
-from acvp.control.loop import learn
+from acvp.control.loop import FIGURE_NAME, REPORT_NAME, learn
 from acvp.data.collect import CollectConfig, collect
 from acvp.runs import PLOTS_NAME, write_results
 from benchmarks.provenance import RESULTS

@@ -22,7 +22,7 @@ from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.trainer import AgentTrainer
 from acvp.cli.main import main
-from acvp.control import loop
+from acvp.control import loop, rounds
 from acvp.control.config import LearnConfig
 from acvp.data.collect import EpisodePlayer
 from acvp.data.store import EpisodeStore
@@ -53,7 +53,7 @@ def short() -> Iterator[None]:
     patch.setitem(agent_presets.PRESETS, "smoke", lambda: SHORT)
     patch.setattr(session, "EVALUATION_STEPS", 15)
     patch.setattr(loop, "EVALUATION_STEPS", 15)
-    patch.setattr(loop, "CALIBRATION_STEPS", 40)
+    patch.setattr(rounds, "CALIBRATION_STEPS", 40)
     yield
     patch.undo()
 
@@ -173,7 +173,7 @@ def last_round_again(whole: Path, folder: Path) -> None:
 STOPS = {
     "collect": (EpisodePlayer, "__call__"),
     "predictor": (Trainer, "gradients"),
-    "calibration": (loop, "calibrate"),
+    "calibration": (rounds, "calibrate"),
     "agent": (AgentTrainer, "_before_round"),
 }
 
@@ -289,7 +289,7 @@ def test_impossible_options(words: list[str], message: str, tmp_path: Path, caps
 
 def test_informed_exploration_records_an_episode(whole: tuple[Path, Emulator]) -> None:
     """It sees every frame, also where a random action is taken, and chooses among all actions."""
-    policy = loop.load_round_policy(f"informed:{whole[0] / 'rounds/01/predictor-run'}")
+    policy = rounds.load_round_policy(f"informed:{whole[0] / 'rounds/01/predictor-run'}")
     with make_game(SMALL_TOY) as game:
         player: Any = policy(game.action_meanings, np.random.default_rng(0))
         frame, chosen = game.reset(1), set()

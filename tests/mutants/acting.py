@@ -301,7 +301,7 @@ ACTING = (
     ),
     Mutant(
         "a round records an episode that may exceed the budget",
-        "control/loop.py",
+        "control/rounds.py",
         "if left < limit:\n                return store",
         "if left < 1:\n                return store\n            left = max(left, limit)",
         "control/test_loop.py::test_the_budget_is_a_hard_limit_counted_in_the_emulator",

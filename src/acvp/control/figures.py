@@ -227,3 +227,27 @@ def _kernel(body: Mapping[str, Any]) -> str:
         f"Informed: least visited of the last {kernel['memory']} frames, δ = {kernel['delta']}, "
         f"σ = {kernel['sigma']:g}{ahead}."
     )
+
+
+def rounds_figure(body: Mapping[str, Any]) -> Figure:
+    """Return the figure of `acvp agent learn`: the score after each round with its standard error, and references."""
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    steps = [line["step"] / 1000 for line in body["rounds"]]
+    for name, label, color in (("recorded", "recorded, with exploration", "0.6"), ("evaluation", "agent", "C0")):
+        rows = [line[name] for line in body["rounds"]]
+        errors = [row["standard_error"] or 0.0 for row in rows]
+        axes.errorbar(steps, [row["mean"] for row in rows], errors, marker="o", markersize=4, capsize=2, color=color,
+                      label=label)  # fmt: skip
+    if references := body["references"]:
+        rows_of_lines = ((constant_label(references["constant"]), "constant", "-."), ("random", "random", ":"))
+        for label, name, line in rows_of_lines:
+            axes.axhline(references[name]["mean"], color="0.4", linestyle=line, linewidth=1.2, label=label)
+    for name, score in (body["published"] or {}).items():
+        axes.axhline(score, color="C1", linestyle="--", linewidth=0.8, alpha=0.7)
+        axes.annotate(f"{name}, 100k, GPU", (1, score), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+                      fontsize=7, color="C1")  # fmt: skip
+    axes.legend(fontsize=8, frameon=False)
+    axes.set(title=f"{body['env_id']}, learned in imagination", xlabel="thousand real agent steps", ylabel="score")
+    axes.grid(alpha=0.3)
+    return figure

@@ -237,3 +237,31 @@ class InformedExploration:
 
     def _rng(self, purpose: str) -> np.random.Generator:
         return generator(f"informed exploration, {purpose}", self.seed, self._steps)
+
+
+class InformedPlayer:
+    """Plays one episode by informed exploration alone."""
+
+    def __init__(self, predictor: Any, seed: int) -> None:
+        self._frame: NDArray[np.uint8] | None = None
+        self._stack: FrameStack | None = None
+        self._strategy = InformedExploration.from_predictor(
+            predictor, seed=seed, screens=lambda: np.asarray(self._frame)[None]
+        )
+
+    def __call__(self, frame: NDArray[np.uint8]) -> int:
+        """Return the action whose predicted frame was visited least."""
+        return int(self._choose(frame, 1.0))
+
+    def observe(self, frame: NDArray[np.uint8]) -> None:
+        """Remember a frame after which a random action is taken."""
+        self._choose(frame, 0.0)
+
+    def _choose(self, frame: NDArray[np.uint8], epsilon: float) -> int:
+        self._frame, seen = frame, agent_view(frame[None])
+        if self._stack is None:
+            self._stack = FrameStack(1, 4)
+            self._stack.begin(seen[:, None])
+        else:
+            self._stack.add(seen)
+        return int(self._strategy.choose(self._stack.frames, np.zeros(1, np.int64), epsilon)[0])
