@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acvp.reproduce.claims import judge_claims, page
+from acvp.reproduce.conclusions import judge_claims, page
 from acvp.reproduce.evidence import Evidence
 from benchmarks.provenance import RESULTS
 

@@ -7,7 +7,9 @@ import acvp
 
 SOURCE = Path(acvp.__file__).parent
 
-FOUNDATION = "errors compat durable seeding runs checkpoint exits console artifacts harness figures bootstrap"
+FOUNDATION = (
+    "errors compat durable seeding runs result_cache checkpoint exits console artifacts harness figures bootstrap"
+)
 LAYERS = [
     set(FOUNDATION.split()),
     {"envs"},

@@ -21,7 +21,8 @@ from acvp.data.recording import StoreWriter, open_writer
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from acvp.durable import append_line, finished_lines
-from acvp.runs import ResultCache, RunFolder
+from acvp.result_cache import ResultCache
+from acvp.runs import RunFolder
 from tests.data.answers import INFO, answer_episode, read_answer
 from tests.faults import TELLING_ID, Trials, assert_nothing_wrong, contents, counted
 from tests.power import FATES, Call, Disk, KilledError, Recorder

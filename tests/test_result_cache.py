@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acvp.errors import UserError
-from acvp.runs import OtherShardError, ResultCache, locked_results
+from acvp.result_cache import OtherShardError, ResultCache, locked_results
 
 
 def test_a_torn_last_line_is_forgotten(tmp_path: Path) -> None:

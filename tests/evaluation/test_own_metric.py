@@ -17,7 +17,7 @@ from acvp.evaluation.figures import curve_figure, horizon_tables
 from acvp.evaluation.metrics import METRICS, fingerprints, register, registered
 from acvp.evaluation.run import evaluate
 from acvp.evaluation.windows import HeldOutPart
-from acvp.runs import ResultCache
+from acvp.result_cache import ResultCache
 from tests.evaluation.predictors import Answers, as_model
 
 pytestmark = pytest.mark.usefixtures("built_in_metrics")

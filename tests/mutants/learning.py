@@ -135,7 +135,7 @@ LEARNING = (
     ),
     Mutant(
         "sampled background cells weigh as much as others",
-        "pixel/predictor.py",
+        "pixel/loss.py",
         "torch.where(foreground[row, cell], 1.0, float(one_in))",
         "torch.where(foreground[row, cell], 1.0, 1.0)",
         "pixel/test_predictor.py::test_still_cells_are_sampled_without_bias",

@@ -266,7 +266,7 @@ RECORDING = (
     ),
     Mutant(
         "a shard measures the parts of the others",
-        "runs.py",
+        "result_cache.py",
         "number % self.shard.total != self.shard.number - 1",
         "number % self.shard.total == self.shard.number - 1",
         "test_result_cache.py::test_shards_measure_each_part_once_and_the_join_measures_none",

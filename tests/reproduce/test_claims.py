@@ -11,7 +11,8 @@ import pytest
 
 from acvp.cli.main import main
 from acvp.errors import UserError
-from acvp.reproduce.claims import CLAIMS, Claim, Row, counts, judge_claim, judge_claims, left_out, page
+from acvp.reproduce.claims import CLAIMS, Claim
+from acvp.reproduce.conclusions import Row, counts, judge_claim, judge_claims, left_out, page
 from acvp.reproduce.config import ReproduceConfig
 from acvp.reproduce.evidence import Evidence, Result, apart
 from acvp.reproduce.plan import make_plan

@@ -37,7 +37,8 @@ from acvp.data.policies import PLAN
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, make_game
 from acvp.figures import Picture, encode_mp4, require_encoder
-from acvp.runs import ResultCache, unfinished_results, write_results
+from acvp.result_cache import ResultCache, unfinished_results
+from acvp.runs import write_results
 from acvp.seeding import derived_seed
 
 DQN_SCORES = {

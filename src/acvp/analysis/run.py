@@ -17,7 +17,8 @@ from acvp.errors import UserError
 from acvp.evaluation.run import few_episodes, open_runs
 from acvp.figures import images, write_files
 from acvp.loaded import check_alike, identity
-from acvp.runs import PLOTS_NAME, ResultCache, unfinished_results, write_results
+from acvp.result_cache import ResultCache, unfinished_results
+from acvp.runs import PLOTS_NAME, write_results
 
 ANALYSIS_NAME, PARTS_NAME = "analysis.json", "analysis.jsonl"
 DECISIVE = ("states", "variance_share", "examples", "at", "steps", "seed")

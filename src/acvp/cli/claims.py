@@ -10,7 +10,7 @@ from acvp.reproduce.config import ClaimsConfig
 
 def run(config: ClaimsConfig) -> int:
     """Write the conclusions, and print how often each conclusion was given."""
-    from acvp.reproduce.claims import CLAIMS_NAME, PAGE_NAME, counts, left_out, write_claims
+    from acvp.reproduce.conclusions import CLAIMS_NAME, PAGE_NAME, counts, left_out, write_claims
 
     rows = write_claims(config.results, config.out)
     for conclusion, count in counts(rows).items():

@@ -24,7 +24,8 @@ from acvp.durable import exclusive_writer, make_folder
 from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.figures import write_figure
-from acvp.runs import ResultCache, RunFolder, differences, write_results
+from acvp.result_cache import ResultCache
+from acvp.runs import RunFolder, differences, write_results
 
 RESULT_NAME, PARTS_NAME, FIGURE_NAME = "learning.json", "learning.jsonl", "learning"
 STRATEGY = ("dqn.exploration", "predictor", "imagined", "weights", "emulator", "delta", "look_ahead")

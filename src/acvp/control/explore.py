@@ -30,7 +30,8 @@ from acvp.errors import UserError
 from acvp.figures import write_figure
 from acvp.loaded import as_model, load, require_fit
 from acvp.models import Predictor, fingerprint
-from acvp.runs import PLOTS_NAME, OtherShardError, ResultCache, locked_results, write_results
+from acvp.result_cache import OtherShardError, ResultCache, locked_results
+from acvp.runs import PLOTS_NAME, write_results
 from acvp.seeding import derived_seed, generator
 
 ONLY = np.zeros(1, np.int64)

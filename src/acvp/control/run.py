@@ -54,7 +54,8 @@ from acvp.figures import write_figure
 from acvp.loaded import LoadedModel, as_model, load, require_fit
 from acvp.models import Predictor, State, fingerprint
 from acvp.models.rollout import select_rows
-from acvp.runs import PLOTS_NAME, OtherShardError, ResultCache, default_out, locked_results, write_results
+from acvp.result_cache import OtherShardError, ResultCache, locked_results
+from acvp.runs import PLOTS_NAME, default_out, write_results
 
 CONTROL_NAME, PARTS_NAME = "control.json", "control.jsonl"
 SEVERAL = Path("evaluation")

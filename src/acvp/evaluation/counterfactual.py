@@ -43,7 +43,8 @@ from acvp.evaluation.windows import (
 from acvp.figures import in_color, write_figure
 from acvp.loaded import LoadedModel, baselines, check_alike, identity
 from acvp.models.pixels import as_pixels, to_frames
-from acvp.runs import PLOTS_NAME, ResultCache, default_out, numbers, unfinished_results, write_results
+from acvp.result_cache import ResultCache, unfinished_results
+from acvp.runs import PLOTS_NAME, default_out, numbers, write_results
 
 Floats = NDArray[np.float64]
 EXAMPLES = 3

@@ -30,7 +30,8 @@ from acvp.evaluation.metrics import FrameMetrics, Values, fingerprints
 from acvp.evaluation.windows import batches, evenly
 from acvp.loaded import LoadedModel, identity
 from acvp.models.pixels import as_pixels
-from acvp.runs import OtherShardError, ResultCache, numbers
+from acvp.result_cache import OtherShardError, ResultCache
+from acvp.runs import numbers
 from acvp.seeding import generator
 
 SAME_PIXEL = 0.5

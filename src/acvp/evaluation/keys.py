@@ -34,7 +34,8 @@ from acvp.evaluation.windows import batches, open_game
 from acvp.loaded import LoadedModel, baselines, identity
 from acvp.models import State, imagine
 from acvp.models.pixels import as_pixels
-from acvp.runs import OtherShardError, ResultCache, numbers
+from acvp.result_cache import OtherShardError, ResultCache
+from acvp.runs import numbers
 
 HELD = 8
 """Steps for which an action is held."""

@@ -36,15 +36,8 @@ from acvp.evaluation.windows import HeldOutPart, held_out_part, refuse_unknown_s
 from acvp.figures import write_figure
 from acvp.loaded import COPY_LAST, LoadedModel, as_model, baselines, check_alike, identity, load
 from acvp.models.pixels import ObjectFinder
-from acvp.runs import (
-    PLOTS_NAME,
-    OtherShardError,
-    ResultCache,
-    default_out,
-    numbers,
-    unfinished_results,
-    write_results,
-)
+from acvp.result_cache import OtherShardError, ResultCache, unfinished_results
+from acvp.runs import PLOTS_NAME, default_out, numbers, write_results
 
 FEW_EPISODES = 10
 """Below this many episodes a percentile bootstrap's bands are too narrow, and the result says so."""

@@ -346,8 +346,7 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
 
     def _read(self, state: State) -> RecurrentState:
         """Return the state with no unread prediction."""
-        if not isinstance(state, RecurrentState):
-            raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+        state = RecurrentState.require(state)
         if state.unread is None:
             return state
         every_h, memory = self._encode(state.unread[:, None], state.h_enc, state.memory)

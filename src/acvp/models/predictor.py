@@ -35,6 +35,13 @@ class State:
     outcome: Outcome | None = None
     """Reward and termination logits of the step that led here; None after real frames and without heads."""
 
+    @classmethod
+    def require(cls, state: State) -> Self:
+        """Return a state of this kind; TypeError if it is of another."""
+        if not isinstance(state, cls):
+            raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+        return state
+
 
 class Predictions(NamedTuple):
     """The predictions of K steps."""
@@ -365,8 +372,7 @@ class HistoryPredictor(Predictor):
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, HistoryState]:
         """Return the next frame (B, C, H, W), and the state that has it as unread input."""
         history = _read(state)
-        vectors = action_vectors(action, self.actions, (len(history),))
-        frame, outcome = self.next_frame(history, vectors)
+        frame, outcome = self.next_frame(history, action_vectors(action, self.actions, (len(history),)))
         return frame, HistoryState(frames=history, unread=frame.clone(), outcome=outcome)
 
     def predict_all(self, state: State) -> Tensor:
@@ -388,8 +394,7 @@ class HistoryPredictor(Predictor):
 
 def _read(state: State) -> Tensor:
     """Return the last m frames (B, m·C, H, W), the unread prediction among them."""
-    if not isinstance(state, HistoryState):
-        raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
+    state = HistoryState.require(state)
     if state.unread is None:
         return state.frames
     return torch.cat((state.frames[:, state.unread.shape[1] :], state.unread), 1)

@@ -111,6 +111,22 @@ def _exp(logits: Tensor, smallest: float) -> Tensor:
     return logits.clamp_(min=smallest).exp_()
 
 
+def counted_cells(
+    before: Tensor, after: Tensor, differs: Tensor, offset: Tensor, one_in: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, cells and weights (n,) of the cells that the loss counts, of classes (B, cells, q) before and after.
+
+    Those are all foreground cells, which change or differ from the mean image, and one in so many background cells,
+    weighted accordingly. An offset (B,) determines the sample: the same for the same target, so that a run can be
+    repeated.
+    """
+    counts = after != NO_PIXEL
+    foreground = (((before != after) | differs) & counts).any(-1)
+    number = torch.arange(foreground.shape[1], device=foreground.device) + offset[:, None]
+    row, cell = (foreground | ((number % one_in == 0) & counts.any(-1))).nonzero(as_tuple=True)
+    return row, cell, torch.where(foreground[row, cell], 1.0, float(one_in))
+
+
 MOST_PATCHES = 2
 """Patches of a corrupted row, at most."""
 LARGEST = 0.25

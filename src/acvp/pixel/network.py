@@ -257,3 +257,8 @@ def keeping_odds(motion: Tensor) -> Tensor:
     """
     others = torch.cat((torch.zeros_like(motion[:, :1]), motion[:, 1:]), 1).amax(1)  # 0: a color that is not copied
     return motion[:, 0] - others
+
+
+def joined(embedded: Tensor) -> Tensor:
+    """Return embeddings (B, m, h, w, E) of the last m frames as (B, h, w, m·E)."""
+    return embedded.permute(0, 2, 3, 1, 4).flatten(3)

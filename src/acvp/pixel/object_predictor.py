@@ -313,13 +313,13 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         mixed = super()._mixed(state)
         if self.recall is None:
             return mixed
-        own = _own(state)
+        own = ObjectState.require(state)
         recalled: Tensor = self.recall(self._frame(own.before.long()), own.age)
         return mixed + recalled
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, ObjectState]:
         """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
-        state = _own(state)
+        state = ObjectState.require(state)
         vectors = action_vectors(action, self.actions, (len(state.recent),))
         features, outcome = self._features(self._mixed(state), vectors)
         classes = self._choose(features, state.classes)
@@ -330,7 +330,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
-        state = _own(state)
+        state = ObjectState.require(state)
         rows, count = len(state.recent), self.actions
         every = torch.eye(count, dtype=state.frame.dtype, device=state.frame.device).repeat(rows, 1)
         features, _ = self._features(self._mixed(state).repeat_interleave(count, 0), every)
@@ -569,9 +569,3 @@ def _repeated(state: ObjectState, count: int) -> ObjectState:
     """Return a state with each row ``count`` times, without its outcome."""
     tensors = {name: value for name, value in vars(state).items() if isinstance(value, Tensor)}
     return replace(state, outcome=None, **{name: value.repeat_interleave(count, 0) for name, value in tensors.items()})
-
-
-def _own(state: State) -> ObjectState:
-    if not isinstance(state, ObjectState):
-        raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
-    return state

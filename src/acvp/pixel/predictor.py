@@ -39,7 +39,7 @@ from acvp.models.predictor import (
     joint_loss,
 )
 from acvp.pixel.config import PixelConfig, preset_sizes, training_defaults
-from acvp.pixel.loss import NO_PIXEL, color_probability, copy_mixture_loss, corrupt_inputs
+from acvp.pixel.loss import color_probability, copy_mixture_loss, corrupt_inputs, counted_cells
 from acvp.pixel.network import (
     ActionUnet,
     add_border,
@@ -47,6 +47,7 @@ from acvp.pixel.network import (
     decode,
     decode_changes,
     event_heads,
+    joined,
     pad_to_cells,
     position_heads,
     to_cells,
@@ -194,11 +195,11 @@ class PixelPredictor(Predictor, kind="pixel"):
         newest = recent[:, -1]
         older = recent[:, -2] if self.context > 1 else newest
         classes = torch.stack((self._classes(older), self._classes(newest)), 1)
-        return PixelState(embedded=_joined(self._embed(recent)), frame=newest, classes=classes)
+        return PixelState(embedded=joined(self._embed(recent)), frame=newest, classes=classes)
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, PixelState]:
         """Return the next frame (B, C, H, W), its colors those of the palette, and the state after it."""
-        state = _own(state)
+        state = PixelState.require(state)
         vectors = action_vectors(action, self.actions, (len(state.classes),))
         features, outcome = self._features(self._mixed(state), vectors)
         classes = self._choose(features, state.classes)
@@ -207,7 +208,7 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
-        state = _own(state)
+        state = PixelState.require(state)
         rows = len(state.classes)
         mixed = self._mixed(state).repeat_interleave(self.actions, 0)
         every = torch.eye(self.actions, dtype=mixed.dtype, device=mixed.device).repeat(rows, 1)
@@ -218,7 +219,7 @@ class PixelPredictor(Predictor, kind="pixel"):
     @torch.no_grad()
     def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor | None:
         """Return the probability that each pixel of a predicted frame (B, C, H, W) is another color, (B, H, W)."""
-        state, config = _own(state), self.pixel_config
+        state, config = PixelState.require(state), self.pixel_config
         features, _ = self._features(self._mixed(state), action_vectors(action, self.actions, (len(state.classes),)))
         own, motion = self._logits(features.permute(0, 2, 3, 1).flatten(0, 2))
         cells, count = torch.arange(len(own), device=own.device), len(own) // len(frame)
@@ -298,7 +299,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         predict, count = classes.shape[1] - 1, self.pixel_config.embedded_frames
         seen = frames[:, -predict - count : -1]  # (B, m+K-1, C, H, W)
         embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
-        stacked = torch.stack([_joined(embedded[:, k : k + count]) for k in range(predict)], 1)
+        stacked = torch.stack([joined(embedded[:, k : k + count]) for k in range(predict)], 1)
         newest = _as_rows(seen[:, -predict:])
         pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2)  # (B, K, 2, H, W)
         return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=pairs.flatten(0, 1))
@@ -379,20 +380,12 @@ class PixelPredictor(Predictor, kind="pixel"):
         return (torch.cat(losses) * weight).sum() / len(features)
 
     def _counted(self, state: PixelState, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return rows, cells and weights (n,) of the cells that the loss counts.
-
-        Those are all foreground cells, which change or differ from the mean image, and a sample of the background
-        cells, weighted accordingly. The target determines the sample, so that a run can be repeated.
-        """
+        """Return rows, cells and weights (n,) of the cells that the loss counts."""
         config = self.pixel_config
-        before, after = to_cells(state.classes[:, 1], config), to_cells(target, config)  # (N, h·w, q)
         differs = state.frame.abs().amax(1) > FOREGROUND_DIFFERENCE / config.pixel_scale  # (N, H, W)
-        counts = after != NO_PIXEL
-        foreground = (((before != after) | (to_cells(differs.long(), config) == 1)) & counts).any(-1)
-        one_in = config.background_subsampling
-        number = torch.arange(foreground.shape[1], device=foreground.device) + target.sum((1, 2))[:, None]
-        row, cell = (foreground | ((number % one_in == 0) & counts.any(-1))).nonzero(as_tuple=True)
-        return row, cell, torch.where(foreground[row, cell], 1.0, float(one_in))
+        planes = (state.classes[:, 1], target, differs.long())
+        before, after, differing = (to_cells(plane, config) for plane in planes)  # (N, h·w, q)
+        return counted_cells(before, after, differing == 1, target.sum((1, 2)), config.background_subsampling)
 
     def _classes(self, frames: Tensor) -> Tensor:
         """Return the color classes (N, H, W) of normalized frames (N, C, H, W)."""
@@ -412,14 +405,3 @@ class PixelPredictor(Predictor, kind="pixel"):
 def _as_rows(frames: Tensor) -> Tensor:
     """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normalizer leaves them."""
     return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
-
-
-def _joined(embedded: Tensor) -> Tensor:
-    """Return embeddings (B, m, h, w, E) of the last m frames as (B, h, w, m·E)."""
-    return embedded.permute(0, 2, 3, 1, 4).flatten(3)
-
-
-def _own(state: State) -> PixelState:
-    if not isinstance(state, PixelState):
-        raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
-    return state

@@ -1,4 +1,4 @@
-"""Judges of the claims about networks, training, predicted frames and what was learned (§3, §4.1, §4.3).
+"""Judges of the claims about networks, training and predicted frames (§3, §4.1, appendix D).
 
 A judge takes the evidence and a game, and returns a finding, or None where nothing was run.
 """
@@ -308,40 +308,6 @@ def march(evidence: Evidence, game: str) -> Finding | None:
 
 def _first(values: Mapping[str, Any] | None) -> float:
     return float(values["mean"][FIRST_RANGE] or 0.0) if values else 0.0
-
-
-def similar_actions(evidence: Evidence, game: str) -> Finding | None:
-    """Claim 24: factors of actions in one direction are alike, of opposite ones opposed."""
-    result = _analysis(evidence, game, "feedforward")
-    tables = result.body.get("similarity", {}).get("tables", {}) if result else {}
-    pairs = tables.get("W^a", {}).get("as_learned", {}).get("pairs", {})
-    same, opposite = pairs.get("same direction"), pairs.get("opposite")
-    if result is None or not same or not opposite:
-        return None
-    holds = same["mean"] > 0 > opposite["mean"] and max(same["p"], opposite["p"]) < 0.05
-    text = f"cosine, same direction {same['mean']:+.2f} (p = {same['p']:g}), opposite {opposite['mean']:+.2f} "
-    text += f"(p = {opposite['p']:g})"
-    return finding(result, holds, text, result.compute("feedforward"), "similarity.png")
-
-
-def _analysis(evidence: Evidence, game: str, kind: str) -> Result | None:
-    results = evidence.of("analysis.json", game)
-    return next((result for result in results if str(result.body.get("run", "")).endswith(kind)), None)
-
-
-def controlled(evidence: Evidence, game: str) -> Finding | None:
-    """Claim 25: the factors that vary with the action draw the controlled object, the others the rest."""
-    result = _analysis(evidence, game, "feedforward")
-    explained = result.body.get("controlled", {}).get("explained") if result else None
-    if result is None or not explained:
-        return None
-    action, rest = explained["Action"], explained["Non-Action"]
-    holds = action["low"][0] > rest["high"][0] and rest["low"][1] > action["high"][1]
-    text = (
-        f"explained change of the object: high-variance factors {banded(action, 0)}, the others {banded(rest, 0)}; "
-        f"elsewhere: {banded(action, 1)}, {banded(rest, 1)}"
-    )
-    return finding(result, holds, text, result.compute("feedforward"), "controlled-examples.png")
 
 
 def different_actions(evidence: Evidence, game: str) -> Finding | None:
