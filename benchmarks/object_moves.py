@@ -25,8 +25,7 @@ from torch import Tensor
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
 from acvp.models import build_predictor, keep_freed_memory, without_denormals
-from acvp.pixel import ObjectPredictor
-from acvp.pixel import object_predictor as constants
+from acvp.pixel import ObjectPredictor, object_loss
 from acvp.pixel.object_windows import Look, past_actions
 from acvp.pixel.objects import FEWEST_MOVES, MoveCounts, find_background, information, sampled_steps
 from acvp.pixel.palette import color_numbers
@@ -81,7 +80,7 @@ def main(config: MovesConfig) -> None:
         for targets in config.targets:
             for weight in config.weights:
                 settings: dict[str, Any] = {"CONTROLLED_TARGETS": targets, "CONTROLLED_WEIGHT": weight}
-                with patch.multiple(constants, **settings):
+                with patch.multiple(object_loss, **settings):
                     rows.append({"weight": weight, "targets": targets} | trial(config, store))
                 print(rows[-1], flush=True)
     path = RESULTS / "object_moves.json"
@@ -158,11 +157,14 @@ def accuracy(predictor: ObjectPredictor, store: EpisodeStore, count: int, predic
 def _examples(predictor: ObjectPredictor, store: EpisodeStore, count: int, predict: int) -> Iterator[Example]:
     windows = Windows(store, Window(predictor.context, predict))
     spread = np.linspace(0, len(windows) - 1, count).astype(np.int64)
+    network, config = predictor.object_network, predictor.object_config
+    rng = np.random.default_rng(0)  # draws nothing here
+    objects = object_loss.ObjectLoss(network, config, predictor.kinds, predictor.shifts, rng)
     for first in range(0, count, BATCH):
         batch = to_device(windows.batch(spread[first : first + BATCH]), predictor)
         classes, vectors, _ = predictor._checked(batch._replace(predict=predict))
         memory = predictor._memory(classes[:, :-1], past_actions(vectors, predict))
-        moving = predictor._moving(memory, classes[:, -predict:])
+        moving = objects.moving(memory, classes[:, -predict:])
         mine = moving.some(moving.controlled)
         if not len(mine.move):
             continue

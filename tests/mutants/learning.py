@@ -73,7 +73,7 @@ LEARNING = (
     Mutant(
         "objects are drawn in any color",
         "pixel/object_predictor.py",
-        "torch.where(self._allowed(at, drawn), drawn, copies[:, 1])",
+        "torch.where(allowed(self.palette_mask, at, drawn), drawn, copies[:, 1])",
         "drawn",
         "pixel/test_object_predictor.py::test_objects_are_drawn_in_colors_that_the_palette_mask_allows",
     ),
@@ -107,14 +107,14 @@ LEARNING = (
     ),
     Mutant(
         "controlled objects are learned in the predicted frames only",
-        "pixel/object_predictor.py",
+        "pixel/object_loss.py",
         "moving.some(~late & moving.controlled)",
         "moving.some(late & ~late)",
         "pixel/test_object_predictor.py::test_only_controlled_objects_are_learned_in_all_frames_of_a_window",
     ),
     Mutant(
         "all objects are learned in all frames",
-        "pixel/object_predictor.py",
+        "pixel/object_loss.py",
         "moving.some(~late & moving.controlled)",
         "moving.some(~late)",
         "pixel/test_object_predictor.py::test_only_controlled_objects_are_learned_in_all_frames_of_a_window",

@@ -20,8 +20,9 @@ from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
+from acvp.pixel.object_loss import CONTROLLED_WEIGHT, ObjectLoss
 from acvp.pixel.object_network import COPIES, DRAWN, TRAIL, drawn_colors, drawn_loss, embedded
-from acvp.pixel.object_predictor import CONTROLLED_WEIGHT, GRID_ONE_IN
+from acvp.pixel.object_predictor import GRID_ONE_IN
 from acvp.pixel.object_windows import Memory, are_lively, copy_sources, cut, owned, past_actions, see
 from acvp.pixel.objects import Background
 from acvp.testing import check_predictor
@@ -136,7 +137,7 @@ def test_a_trail_says_where_the_main_color_was() -> None:
     frames = np.stack([squares((10, 5)), squares((10, 8)), floor(), squares((12, 8))])
     state = predictor.observe(normalized(predictor, frames[None]))
     objects = predictor.find(state.recent)
-    _, trail = see(state.memory, objects, predictor._kinds_around, CONFIG)
+    _, trail = see(state.memory, objects, predictor.kinds, CONFIG)
     assert trail.present[0].tolist() == [True, False, True, True]
     assert trail.offset[0].tolist() == [[0, 0], [0, 0], [-2, 0], [-2, -3]]
     features = trail.features()
@@ -201,7 +202,7 @@ def test_only_controlled_objects_are_learned_in_all_frames_of_a_window(
     still, moved = np.stack([squares((20, 30))] * 9), np.stack([squares((20, 30))] * 9)
     moved[:4] = squares((20, 27))  # an action moves it long before the predicted frame
     actions = torch.zeros(1, 8, dtype=torch.int64)
-    ways = [predictor._moving(*_windows(predictor, frames)) for frames in (still, moved)]
+    ways = [moves_of(predictor).moving(*_windows(predictor, frames)) for frames in (still, moved)]
     assert [way.move.tolist().count(MOVES.index((0, 3))) for way in ways] == [0, 1]
     losses = []
     for other in (0, 2):
@@ -209,6 +210,11 @@ def test_only_controlled_objects_are_learned_in_all_frames_of_a_window(
         batch = training_batch(normalized(predictor, moved[None]), actions, predict=1, teacher_forcing=True)
         losses.append(predictor.loss(batch)[1]["move_loss"])
     assert torch.equal(losses[0], losses[1]) is not learned
+
+
+def moves_of(predictor: ObjectPredictor) -> ObjectLoss:
+    rng = np.random.default_rng(0)
+    return ObjectLoss(predictor.object_network, predictor.object_config, predictor.kinds, predictor.shifts, rng)
 
 
 def _windows(predictor: ObjectPredictor, frames: NDArray[np.uint8]) -> tuple[Memory, Tensor]:
@@ -244,7 +250,7 @@ def test_an_object_that_is_not_seen_is_shown_to_the_network_as_it_was() -> None:
     objects = predictor.find(state.recent)
     assert objects.unseen.tolist() == [2]
     assert objects.box[0, :2].tolist() == [10, 8]
-    seen, trail = see(state.memory, objects, predictor._kinds_around, CONFIG)
+    seen, trail = see(state.memory, objects, predictor.kinds, CONFIG)
     assert trail.present[0].tolist() == [False, False, True, True]
     assert trail.offset[0].tolist() == [[0, 0], [0, 0], [0, 0], [0, -3]]
     assert seen.planes[0, 2].sum() == SIDE**2, "its own pixels"
@@ -256,8 +262,8 @@ def test_kinds_of_windows_are_those_of_their_pixels() -> None:
     center = torch.tensor([[3, 20], [HEIGHT - 1, WIDTH - 1]])
     row = torch.zeros(2, dtype=torch.int64)
     windows = cut(frame[:, None], row, center, 8, len(PALETTE))[:, 0]
-    expected = cut(predictor._kinds(frame)[:, None], row, center, 8, 0)[:, 0]
-    assert torch.equal(predictor._kinds_around(windows, center), expected)
+    expected = cut(predictor.kinds.of(frame)[:, None], row, center, 8, 0)[:, 0]
+    assert torch.equal(predictor.kinds.around(windows, center), expected)
     assert expected.any()
 
 
@@ -339,7 +345,7 @@ def test_true_moves_are_those_of_the_config_or_vanishing() -> None:
     past = np.stack([squares((20, 10))] * 4)
     state = predictor.observe(normalized(predictor, np.stack([past, past, past])))
     target = torch.from_numpy(np.stack([squares((22, 10)), floor(), squares((20, 11))])).long()
-    found = predictor._moving(state.memory, target[:, None])
+    found = moves_of(predictor).moving(state.memory, target[:, None])
     assert found.move.tolist() == [MOVES.index((2, 0)), len(MOVES), len(MOVES)]
 
 

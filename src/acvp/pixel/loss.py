@@ -27,6 +27,10 @@ SMALLEST_COLOR, SMALLEST_MOTION = -400.0, -300.0
 its smallest counts for nothing even beside one that motions all but rule out: exact for motions of up to 280."""
 
 
+FOREGROUND_DIFFERENCE = 16
+"""Difference from the mean image, of 255, above which a pixel belongs to the foreground."""
+
+
 def copy_mixture_loss(own: Tensor, motion: Tensor, moved: Tensor, target: Tensor) -> Tensor:
     """Return −log of the probability of the target colors (n, q), summed over a cell's pixels, (n,).
 

@@ -262,3 +262,8 @@ def keeping_odds(motion: Tensor) -> Tensor:
 def joined(embedded: Tensor) -> Tensor:
     """Return embeddings (B, m, h, w, E) of the last m frames as (B, h, w, m·E)."""
     return embedded.permute(0, 2, 3, 1, 4).flatten(3)
+
+
+def as_rows(frames: Tensor) -> Tensor:
+    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normalizer leaves them."""
+    return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)

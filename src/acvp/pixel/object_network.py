@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from acvp.models.layers import convolution, fill_uniform, linear
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
+from acvp.pixel.network import pad_to_cells
 
 SEEN, DRAWN = 32, 32
 """Sides of the windows in pixels."""
@@ -36,6 +37,8 @@ AGES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Steps since an object last changed, as thresholds."""
 WAVES = (1, 2, 4, 8)
 """Half periods per frame of the waves that describe a position."""
+RECALL_ODDS = -2.0
+"""Logit, before training, of a pixel showing what it showed before: such a network predicts as one without."""
 STRIDE = 8
 """Pixels that the trail distinguishes in a step, either way."""
 TRAIL = SEEN_FRAMES + 2 * (SEEN_FRAMES - 1) * (2 * STRIDE + 1)
@@ -235,3 +238,37 @@ def drawn_colors(logits: Tensor, copies: Tensor) -> Tensor:
     share = (logits - logits.amax(1, keepdim=True)).exp()
     total = torch.cat((share[:, :colors], torch.zeros_like(share[:, :1])), 1)  # a color more, from beyond the frame
     return total.scatter_add(1, copies, share[:, colors:])[:, :colors].argmax(1)
+
+
+def screen_ages(cell_ages: Tensor, config: ObjectConfig) -> Tensor:
+    """Return which steps ago some cell of ages (R, h, w) last changed, (R, context): clocks that no object shows."""
+    ages = torch.zeros(len(cell_ages), config.context, device=cell_ages.device)
+    return ages.scatter_(1, cell_ages.flatten(1), 1.0)
+
+
+def cell_ages(age: Tensor, config: ObjectConfig) -> Tensor:
+    """Return the steps since each cell last changed, (R, h, w), of the ages of pixels (R, H, W)."""
+    (height, width), cell = config.grid, config.cell
+    padded = pad_to_cells(age, config, config.oldest)
+    return padded.reshape(len(age), height, cell, width, cell).amin((2, 4)).long()
+
+
+class Recall(nn.Module):
+    """Features of the grid's cells from the longer memory: what they showed before, and clocks that no frame shows."""
+
+    def __init__(self, config: ObjectConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.config, features = config, config.channels[0]
+        self.shown = convolution(config.frame[2], features, config.cell, config.cell, (0, 0), generator)
+        nn.init.zeros_(self.shown.weight)
+        self.copy = linear(features, 1, generator, bound=0.0)
+        nn.init.constant_(self.copy.bias, RECALL_ODDS)
+        self.cell_age = nn.Parameter(torch.zeros(config.context, features))
+        self.screen_age = nn.Parameter(torch.zeros(config.context, features))
+
+    def forward(self, before: Tensor, age: Tensor) -> Tensor:
+        """Return features (R, F, h, w) of normalized frames (R, C, H, W) and of ages of pixels (R, H, W)."""
+        ages = cell_ages(age, self.config)
+        clock = screen_ages(ages, self.config) @ self.screen_age  # (R, F)
+        shown: Tensor = self.shown(pad_to_cells(before, self.config, 0.0))
+        return shown + (self.cell_age[ages] + clock[:, None, None]).permute(0, 3, 1, 2)

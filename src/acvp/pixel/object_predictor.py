@@ -2,8 +2,9 @@
 
 The grid of the pixel-exact predictor has fixed cells: an object that moves pixel by pixel is another pattern in each of
 its 64 positions within a cell. Here objects are found first (objects.py), and each is predicted by a network that sees
-a window centered on it (object_network.py). The grid predicts everything else: scores, what appears at the edges, what
-flickers. Where windows of objects overlap, a pixel belongs to the object whose new center is nearest.
+a window centered on it (object_network.py) and learns from object_loss.py. The grid predicts everything else: scores,
+what appears at the edges, what flickers. Where windows of objects overlap, a pixel belongs to the object whose new
+center is nearest.
 
 Training sees many more objects than frames of the grid: the grid learns from some of a batch's windows, the objects
 from all of them. Controlled objects are learned in every frame of a window: they decide whether keys work.
@@ -14,67 +15,47 @@ D side of a drawn window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from acvp.errors import UserError
 from acvp.models.config import DatasetSplit, FrameShape, Progress
-from acvp.models.layers import Outcome, RewardTerminationHeads, convolution, linear
+from acvp.models.layers import Outcome, RewardTerminationHeads, linear
 from acvp.models.pixels import action_vectors, check_frames, check_window
 from acvp.models.predictor import Metrics, Predictions, State, TrainingBatch, as_window
 from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
-from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.network import pad_to_cells
-from acvp.pixel.object_network import DRAWN, ObjectNetwork, drawn_colors, drawn_loss
+from acvp.pixel.object_loss import ObjectLoss, StepLoss, learned_targets
+from acvp.pixel.object_network import ObjectNetwork, Recall, drawn_colors
 from acvp.pixel.object_windows import (
+    Kinds,
     Look,
     Memory,
     Objects,
     are_lively,
-    cell_ages,
+    as_objects,
     copy_sources,
-    cut,
+    look_at,
     owned,
     past_actions,
     remember,
-    screen_ages,
-    see,
-    will_change,
     within,
 )
-from acvp.pixel.objects import (
-    BACKGROUND,
-    Background,
-    FrameObjects,
-    find_background,
-    find_moves,
-    follow,
-)
-from acvp.pixel.palette import color_numbers, packed
+from acvp.pixel.objects import BACKGROUND, Background, find_background, find_moves, follow
+from acvp.pixel.palette import allowed, color_numbers, packed
 from acvp.pixel.predictor import PixelPredictor, PixelState
 
 LONG_CONTEXT = 64
 """Frames of the context in all presets but smoke: no absence of Q*bert is longer."""
-RECALL_ODDS = -2.0
-"""Logit, before training, of a pixel showing what it showed before: such a network predicts as one without."""
 MOST_MOVES = 160
 """Moves that are distinguished."""
-QUIET_ONE_IN = 8
-"""The loss takes one in so many objects that neither change nor are lively, with that weight."""
-DRAWN_ONE_IN = 4
-"""Of the objects that the loss takes, one in so many is drawn, with that weight."""
 DRAWING_WEIGHT = 0.1
 """Weight of a drawn pixel's loss beside that of a move."""
-CONTROLLED_TARGETS = 12
-"""Last frames of a window in which the moves of controlled objects are learned; other objects in the predicted ones."""
-CONTROLLED_WEIGHT = 16.0
-"""Weight of a controlled object's move beside that of another one."""
 GRID_ONE_IN = 4
 """The grid learns from one in so many of a batch's windows, at least from one."""
 KNOWN_PAST = 0.9
@@ -97,61 +78,6 @@ class ObjectState(PixelState):
     def memory(self) -> Memory:
         """What objects are seen by."""
         return Memory(self.recent, self.under, self.age, self.before, self.past)
-
-
-class Moving(NamedTuple):
-    """Objects, and how they move to the next frame."""
-
-    objects: Objects
-    move: Tensor
-    """Number of the move, the last one where an object vanishes, (n,)."""
-    controlled: Tensor
-    """Whether the object has a controlled color, (n,)."""
-
-    def some(self, chosen: Tensor) -> Moving:
-        """Return some of the objects."""
-        return Moving(self.objects.some(chosen), self.move[chosen], self.controlled[chosen])
-
-    def renumbered(self, times: int, last: int) -> Moving:
-        """Return objects of the last of ``times`` frames of each window, with rows that count only those frames."""
-        window, time = self.objects.row // times, self.objects.row % times
-        return self._replace(objects=self.objects._replace(row=window * last + time - (times - last)))
-
-
-class StepLoss(NamedTuple):
-    """The losses of objects in a step."""
-
-    moves: Tensor
-    drawing: Tensor
-    left: Tensor
-    """The target (R, H, W), NO_PIXEL where a pixel belongs to an object."""
-    acted: Tensor
-    """Features of the objects after the action, (n, F)."""
-    row: Tensor
-    """Rows of the objects, (n,)."""
-    lively: Tensor
-    """Whether they changed lately, (n,)."""
-
-
-class Recall(nn.Module):
-    """Features of the grid's cells from the longer memory: what they showed before, and clocks that no frame shows."""
-
-    def __init__(self, config: ObjectConfig, generator: torch.Generator) -> None:
-        super().__init__()
-        self.config, features = config, config.channels[0]
-        self.shown = convolution(config.frame[2], features, config.cell, config.cell, (0, 0), generator)
-        nn.init.zeros_(self.shown.weight)
-        self.copy = linear(features, 1, generator, bound=0.0)
-        nn.init.constant_(self.copy.bias, RECALL_ODDS)
-        self.cell_age = nn.Parameter(torch.zeros(config.context, features))
-        self.screen_age = nn.Parameter(torch.zeros(config.context, features))
-
-    def forward(self, before: Tensor, age: Tensor) -> Tensor:
-        """Return features (R, F, h, w) of normalized frames (R, C, H, W) and of ages of pixels (R, H, W)."""
-        ages = cell_ages(age, self.config)
-        clock = screen_ages(ages, self.config) @ self.screen_age  # (R, F)
-        shown: Tensor = self.shown(pad_to_cells(before, self.config, 0.0))
-        return shown + (self.cell_age[ages] + clock[:, None, None]).permute(0, 3, 1, 2)
 
 
 class ObjectPredictor(PixelPredictor, kind="objects"):
@@ -179,7 +105,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         self.register_buffer("usual", torch.zeros(height, width, dtype=torch.uint8))
         shifts = torch.tensor((*config.moves, (0, 0)), device="cpu")  # what meta tensors cannot hold
         self.register_buffer("shifts", shifts, persistent=False)
-        self._table: Tensor | None = None
+        self._kinds: Kinds | None = None
 
     # --- Before training ----------------------------------------------------------------------------------------------
 
@@ -201,10 +127,9 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     def calibrate(self, data: DatasetSplit, report: Callable[[str], None], progress: Progress) -> None:
         """Find the palette mask, and which colors are background where."""
         super().calibrate(data, report, progress)
-        palette = self.object_config.palette
+        config, palette = self.object_config, self.object_config.palette
         background = find_background(data.train, color_numbers(data.train, palette), len(palette), progress)
         self.set_background(background)
-        config = self.object_config
         controlled = ", ".join(f"rgb{palette[color]}" for color in config.controlled_colors) or "none"
         report(
             f"objects: {len(background.moving)} of {len(palette)} colors move, in {len(config.moves)} ways; "
@@ -215,34 +140,22 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         """Distinguish objects from this background."""
         self.background.copy_(packed(background.colors, self.object_config))
         self.usual.copy_(torch.from_numpy(background.usual))
-        self._table = None
+        self._kinds = None
 
-    def _kinds(self, classes: Tensor) -> Tensor:
-        """Return the kinds of the pixels of color classes (..., H, W), uint8."""
-        if self._table is None or self._table.device != self.background.device:
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of pixels."""
+        if self._kinds is None or self._kinds.table.device != self.background.device:
             config = self.object_config
             bits = np.unpackbits(self.background.numpy(force=True), axis=2, count=len(config.palette))
             colors = bits.transpose(2, 0, 1).astype(np.bool_)
             background = Background(colors, self.usual.numpy(force=True), config.moving_colors)
-            self._table = torch.from_numpy(background.kinds_table()).flatten().to(self.background.device)
-        pixels = classes.shape[-2] * classes.shape[-1]
-        at = classes.flatten(-2).int() * pixels + torch.arange(pixels, dtype=torch.int32, device=classes.device)
-        return self._table.index_select(0, at.flatten()).view_as(classes)
-
-    def _kinds_around(self, classes: Tensor, center: Tensor) -> Tensor:
-        """Return the kinds of windows of color classes (n, V, V) around centers (n, 2); BACKGROUND beyond the frame."""
-        height, width = self.object_config.frame[:2]
-        self._kinds(self.usual)  # the table
-        assert self._table is not None
-        line = torch.arange(classes.shape[-1], device=classes.device) - classes.shape[-1] // 2
-        down, right = (center[:, axis, None] + line for axis in (0, 1))  # (n, V)
-        within = ((down >= 0) & (down < height))[:, :, None] & ((right >= 0) & (right < width))[:, None]
-        at = (classes * height + down[:, :, None]) * width + right[:, None]
-        return self._table[at.where(within, 0)].masked_fill(~within, BACKGROUND)
+            self._kinds = Kinds(background, self.background.device)
+        return self._kinds
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         super()._load_from_state_dict(*arguments)
-        self._table = None
+        self._kinds = None
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
@@ -284,7 +197,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         """
         count, times, oldest = past.shape[1], classes.shape[1], self.object_config.oldest
         first = max(0, times - count - self.object_config.grid_context)  # the background needs no longer memory
-        kinds = self._kinds(classes[:, first:])
+        kinds = self.kinds.of(classes[:, first:])
         under, age, before = self.usual.expand_as(classes[:, 0]), torch.full_like(classes[:, 0], oldest), classes[:, 0]
         kept = []
         for time in range(times):
@@ -359,15 +272,14 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     def _look(self, memory: Memory, objects: Objects | None = None) -> Look:
         """Return the objects of the newest frames, or the given ones, and what the network makes of them."""
         objects = self.find(memory.recent) if objects is None else objects
-        seen, trail = see(memory, objects, self._kinds_around, self.object_config)
-        return Look(objects, trail, self.object_network.look(seen))
+        return look_at(memory, objects, self.kinds, self.object_network, self.object_config)
 
     def find(self, recent: Tensor) -> Objects:
         """Return the objects of the last frames of color classes (R, 4, H, W), newest first."""
         oldest_first = recent.flip(1).to(torch.uint8)
-        pixels, kinds = oldest_first.numpy(force=True), self._kinds(oldest_first).numpy(force=True)
+        pixels, kinds = oldest_first.numpy(force=True), self.kinds.of(oldest_first).numpy(force=True)
         newest = [follow(*window)[1] for window in zip(pixels, kinds, strict=True)]
-        return _objects(newest, recent.device)
+        return as_objects(newest, recent.device)
 
     def _draw_all(
         self,
@@ -391,26 +303,15 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             noise = torch.empty_like(logits[::alike]).exponential_(generator=self.generator).log_()
             logits = logits / self.temperature - noise.repeat_interleave(alike, 0)
         move = logits.argmax(1)
-        center = self._moved(objects, move)
+        center = within(objects.center + self.shifts[move], self.object_config.frame)
         copies = copy_sources(memory, look, center, self.object_config)
         drawn = drawn_colors(self.object_network.draw(drawing, move, copies), copies)
         at, mine = owned(objects.row, center, classes.shape)
-        drawn = torch.where(self._allowed(at, drawn), drawn, copies[:, 1])
+        drawn = torch.where(allowed(self.palette_mask, at, drawn), drawn, copies[:, 1])
         painted = classes.flatten().clone()
         painted[at[mine]] = drawn[mine].to(painted.dtype)
         lively = are_lively(memory, objects)
         return painted.view_as(classes), self._with_objects(outcome, moving, objects.row, lively)
-
-    def _allowed(self, at: Tensor, colors: Tensor) -> Tensor:
-        """Return whether the palette mask allows colors (n, D, D) at pixels ``at`` of frames (R, H, W)."""
-        if self.palette_mask is None:
-            return torch.ones_like(colors, dtype=torch.bool)
-        bits = self.palette_mask.flatten(0, 1)  # (H·W, ⌈N / 8⌉), the first color in the highest bit
-        return (bits[at % len(bits), colors // 8] >> (7 - colors % 8)) & 1 == 1
-
-    def _moved(self, objects: Objects, move: Tensor) -> Tensor:
-        """Return the centers of objects after moves, inside the frame."""
-        return within(objects.center + self.shifts[move], self.object_config.frame)
 
     def _with_objects(self, outcome: Outcome | None, acted: Tensor, row: Tensor, lively: Tensor) -> Outcome | None:
         """Return the outcome with the logits of lively objects of its rows, wherever they are."""
@@ -427,7 +328,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         """Return the state after actions (B, A) and a predicted frame of classes (B, H, W)."""
         now = classes.short()
         age, before = remember(state.age, state.before, state.recent[:, 0], now, self.object_config.oldest)
-        under = torch.where(self._kinds(classes) == BACKGROUND, now, state.under)
+        under = torch.where(self.kinds.of(classes) == BACKGROUND, now, state.under)
         recent = torch.cat((now[:, None], state.recent[:, :-1]), 1)
         past = torch.cat((state.past[:, 1:], vectors[:, None]), 1)
         return self._state(self._next(state, frame, classes, outcome), Memory(recent, under, age, before, past))
@@ -448,11 +349,12 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         vectors = vectors * torch.from_numpy(rng.random((len(classes), 1, 1)) < KNOWN_PAST).to(vectors)
         actions = action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2]))
         newest = actions[:, -predict:]
+        objects = ObjectLoss(self.object_network, self.object_config, self.kinds, self.shifts, rng)
         taught = max(1, len(classes) // GRID_ONE_IN)  # windows of which the grid learns
         if batch.teacher_forcing:
-            count = max(predict, min(CONTROLLED_TARGETS, classes.shape[1] - SEEN_FRAMES))
+            count = learned_targets(classes.shape[1], predict)
             memory = self._memory(classes[:, :-1], past_actions(vectors, count))
-            step = self._object_loss(memory, actions[:, -count:], classes[:, -count:], predict, rng)
+            step = objects.step(memory, actions[:, -count:], classes[:, -count:], predict)
             shown = classes[:taught, -predict - self.object_config.embedded_frames - 1 :].long()
             grid = self._every_state(self._frame(shown), shown[:, -predict - 2 : -1])
             state = self._state(grid, memory.last(count, predict).first(taught * predict))
@@ -461,7 +363,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             parts, state = [], self.observe(self._frame(classes[:, :-predict].long()), vectors[:, :-predict])
             for number in range(predict):
                 target = classes[:, number - predict]
-                step = self._object_loss(state.memory, newest[:, number, None], target[:, None], 1, rng)
+                step = objects.step(state.memory, newest[:, number, None], target[:, None], 1)
                 parts.append(self._grid_loss(state, newest[:, number], step, len(target)))
                 if number + 1 < predict:
                     with torch.no_grad():
@@ -482,55 +384,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
             frames = self._all_classes(frames)
         return frames, action_vectors(batch.actions, self.actions, tuple(batch.actions.shape[:2])), batch.predict
 
-    def _object_loss(
-        self, memory: Memory, vectors: Tensor, targets: Tensor, whole: int, rng: np.random.Generator
-    ) -> StepLoss:
-        """Return the losses of objects before ``targets`` (B, T, H, W), and what is left to the grid.
-
-        In the last ``whole`` targets of a window all objects are learned, in the others the moves of controlled ones.
-        """
-        windows, times = targets.shape[:2]
-        moving = self._moving(memory, targets)
-        late = moving.objects.row % times >= times - whole
-        target, shown = targets[:, -whole:].flatten(0, 1).long(), memory.last(times, whole)
-        last = moving.some(late).renumbered(times, whole)
-        if not len(last.move):
-            return self._no_objects(target)
-        center = self._moved(last.objects, last.move)
-        at, mine = owned(last.objects.row, center, target.shape)
-        left = target.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
-        lively = are_lively(shown, last.objects)
-        busy = lively | will_change(shown, last.objects, target)
-        counted = busy | torch.from_numpy(rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
-        counted[int(rng.integers(len(counted)))] = True  # at least one
-        weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))[counted] / len(target)
-        every = vectors[:, -whole:].flatten(0, 1)
-        look, acted, drawing, loss = self._move_losses(shown, every, last.some(counted))
-        share = torch.where(last.controlled[counted], whole / times, 1.0)
-        of_moves = (loss * weight * share).sum()
-        early = moving.some(~late & moving.controlled)
-        if len(early.move):
-            of_moves = of_moves + self._move_losses(memory, vectors.flatten(0, 1), early)[3].sum() / (windows * times)
-        drawn = torch.from_numpy(rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(busy)
-        chosen = counted.nonzero()[:, 0][drawn]
-        copies = copy_sources(shown, look.some(drawn), center[chosen], self.object_config)
-        true = cut(target[:, None], last.objects.row[chosen], center[chosen], DRAWN, 0)[:, 0]
-        pixels = drawn_loss(self.object_network.draw(drawing[drawn], last.move[chosen], copies), copies, true)
-        of_drawing = ((pixels * mine[chosen]).sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(chosen))
-        return StepLoss(of_moves, of_drawing, left, acted, look.objects.row, lively[counted])
-
-    def _no_objects(self, target: Tensor) -> StepLoss:
-        """Return the losses where targets (R, H, W) have no object before them."""
-        nothing, none = self.object_network.colors.new_zeros(()), target.new_zeros(0)
-        return StepLoss(nothing, nothing, target, nothing.new_zeros(0, self.object_config.features), none, none.bool())
-
-    def _move_losses(self, memory: Memory, vectors: Tensor, moving: Moving) -> tuple[Look, Tensor, Tensor, Tensor]:
-        """Return how objects look, their features of moves and of drawings under actions (R, A), and their losses."""
-        look = self._look(memory, moving.objects)
-        acted, drawing = self.object_network.act(look.features, vectors[moving.objects.row])
-        loss = functional.cross_entropy(self.object_network.head(acted), moving.move, reduction="none")
-        return look, acted, drawing, loss * torch.where(moving.controlled, CONTROLLED_WEIGHT, 1.0)
-
     def _grid_loss(
         self, state: PixelState, vectors: Tensor, step: StepLoss, rows: int
     ) -> tuple[Tensor, Tensor, Tensor, Outcome | None]:
@@ -539,30 +392,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         mine = step.row < rows
         outcome = self._with_objects(outcome, step.acted[mine], step.row[mine], step.lively[mine])
         return self._loss(features, state, step.left[:rows]), step.moves, step.drawing, outcome
-
-    def _moving(self, memory: Memory, targets: Tensor) -> Moving:
-        """Return the objects before each of ``targets`` (B, T, H, W), with their moves."""
-        numbers = {move: number for number, move in enumerate(self.object_config.moves)}
-        recent = memory.recent.view(*targets.shape[:2], SEEN_FRAMES, *targets.shape[2:])
-        parts = (recent[:, 0].flip(1), recent[:, 1:, 0], targets[:, -1:])
-        every = torch.cat([part.to(torch.uint8) for part in parts], 1)  # (B, 3 + T + 1, H, W)
-        pixels, kinds = every.numpy(force=True), self._kinds(every).numpy(force=True)
-        before, moves = list[FrameObjects](), list[int]()
-        for window in zip(pixels, kinds, strict=True):
-            for objects, taken in follow(*window)[0][SEEN_FRAMES - 1 :]:
-                before.append(objects)
-                moves += [len(numbers) if move is None else numbers.get(move, len(numbers)) for move in taken]
-        colors = np.concatenate([objects.main_colors for objects in before])
-        controlled = torch.from_numpy(np.isin(colors, self.object_config.controlled_colors)).to(targets.device)
-        numbered = torch.tensor(moves, device=targets.device, dtype=torch.long)
-        return Moving(_objects(before, targets.device), numbered, controlled)
-
-
-def _objects(frames: Sequence[FrameObjects], device: torch.device) -> Objects:
-    """Return the objects of frames, a row each."""
-    row = np.repeat(np.arange(len(frames)), [len(objects.boxes) for objects in frames])
-    box, unseen = (np.concatenate([getattr(objects, name) for objects in frames]) for name in ("boxes", "unseen"))
-    return Objects(*(torch.from_numpy(array).to(device) for array in (row, box, unseen)))
 
 
 def _repeated(state: ObjectState, count: int) -> ObjectState:

@@ -6,25 +6,55 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from acvp.models.config import FrameShape
 from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES, ObjectConfig
-from acvp.pixel.network import pad_to_cells
-from acvp.pixel.object_network import DRAWN, LOOKS, SEEN, Seen, Trail, find_trail, summarize
-from acvp.pixel.objects import MOVING
+from acvp.pixel.object_network import (
+    DRAWN,
+    LOOKS,
+    SEEN,
+    ObjectNetwork,
+    Seen,
+    Trail,
+    cell_ages,
+    find_trail,
+    screen_ages,
+    summarize,
+)
+from acvp.pixel.objects import BACKGROUND, MOVING, Background, FrameObjects
 
 LIVELY = 6
 """An object is lively if a pixel of it changed in fewer than so many steps."""
 
 
-KindsOf = Callable[[Tensor, Tensor], Tensor]
-"""The kinds of the pixels of windows of color classes (n, V, V) around centers (n, 2)."""
+class Kinds:
+    """The kind of a pixel by its color and place, looked up in a table."""
+
+    def __init__(self, background: Background, device: torch.device) -> None:
+        self.table = torch.from_numpy(background.kinds_table()).flatten().to(device)  # (N·H·W,)
+        self._frame = background.usual.shape
+
+    def of(self, classes: Tensor) -> Tensor:
+        """Return the kinds of the pixels of color classes (..., H, W), uint8."""
+        pixels = classes.shape[-2] * classes.shape[-1]
+        at = classes.flatten(-2).int() * pixels + torch.arange(pixels, dtype=torch.int32, device=classes.device)
+        return self.table.index_select(0, at.flatten()).view_as(classes)
+
+    def around(self, classes: Tensor, center: Tensor) -> Tensor:
+        """Return the kinds of windows of color classes (n, V, V) around centers (n, 2); BACKGROUND beyond the frame."""
+        height, width = self._frame
+        line = torch.arange(classes.shape[-1], device=classes.device) - classes.shape[-1] // 2
+        down, right = (center[:, axis, None] + line for axis in (0, 1))  # (n, V)
+        within = ((down >= 0) & (down < height))[:, :, None] & ((right >= 0) & (right < width))[:, None]
+        at = (classes * height + down[:, :, None]) * width + right[:, None]
+        return self.table[at.where(within, 0)].masked_fill(~within, BACKGROUND)
 
 
 class Memory(NamedTuple):
@@ -56,19 +86,6 @@ def remember(age: Tensor, before: Tensor, last: Tensor, now: Tensor, oldest: int
     return (age + 1).clamp_(max=oldest).masked_fill_(changed, 0), torch.where(changed, last, before)
 
 
-def screen_ages(cell_ages: Tensor, config: ObjectConfig) -> Tensor:
-    """Return which steps ago some cell of ages (R, h, w) last changed, (R, context): clocks that no object shows."""
-    ages = torch.zeros(len(cell_ages), config.context, device=cell_ages.device)
-    return ages.scatter_(1, cell_ages.flatten(1), 1.0)
-
-
-def cell_ages(age: Tensor, config: ObjectConfig) -> Tensor:
-    """Return the steps since each cell last changed, (R, h, w), of the ages of pixels (R, H, W)."""
-    (height, width), cell = config.grid, config.cell
-    padded = pad_to_cells(age, config, config.oldest)
-    return padded.reshape(len(age), height, cell, width, cell).amin((2, 4)).long()
-
-
 class Objects(NamedTuple):
     """The objects of several frames."""
 
@@ -87,6 +104,13 @@ class Objects(NamedTuple):
     def some(self, chosen: Tensor) -> Objects:
         """Return some of the objects."""
         return Objects(self.row[chosen], self.box[chosen], self.unseen[chosen])
+
+
+def as_objects(frames: Sequence[FrameObjects], device: torch.device) -> Objects:
+    """Return the objects of frames, a row each."""
+    row = np.repeat(np.arange(len(frames)), [len(objects.boxes) for objects in frames])
+    box, unseen = (np.concatenate([getattr(objects, name) for objects in frames]) for name in ("boxes", "unseen"))
+    return Objects(*(torch.from_numpy(array).to(device) for array in (row, box, unseen)))
 
 
 def cut(planes: Tensor, row: Tensor, center: Tensor, side: int, fill: int) -> Tensor:
@@ -151,14 +175,14 @@ class Look(NamedTuple):
         return look._replace(objects=look.objects._replace(row=look.objects.row * count + copy))
 
 
-def see(memory: Memory, objects: Objects, kinds_of: KindsOf, config: ObjectConfig) -> tuple[Seen, Trail]:
+def see(memory: Memory, objects: Objects, kinds: Kinds, config: ObjectConfig) -> tuple[Seen, Trail]:
     """Return what is seen of objects, and their trails."""
     none, center = len(config.palette), objects.center
     planes = torch.cat((memory.recent, memory.under[:, None]), 1)
     colors = cut(planes, objects.row, center, SEEN, none).long()
     age = cut(memory.age[:, None], objects.row, center, SEEN, config.oldest)[:, 0].float()
     shown = colors[torch.arange(len(colors), device=colors.device), objects.unseen]  # when it was last seen, (n, V, V)
-    own = inside(objects) & (kinds_of(shown, center) == objects.box[:, 4, None, None])
+    own = inside(objects) & (kinds.around(shown, center) == objects.box[:, 4, None, None])
     since = torch.where(own, age, config.oldest).amin((1, 2))
     short = age.clamp(max=OLD)
     recency = torch.stack((torch.exp(-short / 3), torch.exp(-short / 12), own.float()), 1)
@@ -167,6 +191,12 @@ def see(memory: Memory, objects: Objects, kinds_of: KindsOf, config: ObjectConfi
     summary = summarize(center, size, objects.box[:, 4] == MOVING, since, trail, config.frame[:2])
     clock = screen_ages(cell_ages(memory.age, config), config)[objects.row] if config.recalls else None
     return Seen(colors, recency, summary, memory.past[objects.row].flatten(1), since.long(), clock), trail
+
+
+def look_at(memory: Memory, objects: Objects, kinds: Kinds, network: ObjectNetwork, config: ObjectConfig) -> Look:
+    """Return what the network makes of objects."""
+    seen, trail = see(memory, objects, kinds, config)
+    return Look(objects, trail, network.look(seen))
 
 
 def copy_sources(memory: Memory, look: Look, center: Tensor, config: ObjectConfig) -> Tensor:

@@ -279,3 +279,11 @@ def make_room(predictor: nn.Module, weights: dict[str, Tensor], prefix: str, *_:
         raise ConfigError(f"{BITS_NAME} is {bits.dtype}, expected {torch.uint8}")
     shape = (*config.frame[:2], -(-len(config.palette) // 8))
     setattr(predictor, BITS_NAME, None if bits is None else torch.empty(shape, dtype=torch.uint8, device=bits.device))
+
+
+def allowed(mask: Tensor | None, at: Tensor, colors: Tensor) -> Tensor:
+    """Return whether a packed mask (H, W, ⌈N / 8⌉) allows colors (n, D, D) at pixels ``at`` of frames (R, H, W)."""
+    if mask is None:
+        return torch.ones_like(colors, dtype=torch.bool)
+    bits = mask.flatten(0, 1)  # (H·W, ⌈N / 8⌉), the first color in the highest bit
+    return (bits[at % len(bits), colors // 8] >> (7 - colors % 8)) & 1 == 1

@@ -39,10 +39,11 @@ from acvp.models.predictor import (
     joint_loss,
 )
 from acvp.pixel.config import PixelConfig, preset_sizes, training_defaults
-from acvp.pixel.loss import color_probability, copy_mixture_loss, corrupt_inputs, counted_cells
+from acvp.pixel.loss import FOREGROUND_DIFFERENCE, color_probability, copy_mixture_loss, corrupt_inputs, counted_cells
 from acvp.pixel.network import (
     ActionUnet,
     add_border,
+    as_rows,
     copied_in_cells,
     decode,
     decode_changes,
@@ -57,8 +58,6 @@ from acvp.pixel.palette import Colors, Mask, calibrated_mask, make_room, packed,
 from acvp.pixel.statistics import statistics_of
 from acvp.pixel.traceable import TraceableColors, TraceableDecoder
 
-FOREGROUND_DIFFERENCE = 16
-"""Difference from the mean image, of 255, above which a pixel belongs to the foreground."""
 CELLS_AT_ONCE = 128
 """Cells whose loss is computed together: few enough to stay in a processor's cache."""
 START_ODDS = 6.0
@@ -285,13 +284,12 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
         """Return which pixels of normalized frames (..., C, H, W) have another color, (..., H, W)."""
-        predicted, true = (self.colors.classes(self.normalizer.to_uint8(frames)) for frames in (predicted, true))
-        return predicted != true
+        return self._classes(predicted) != self._classes(true)
 
     def _window_classes(self, frames: Tensor, predict: int) -> Tensor:
         """Return the colors (B, K+2, H, W) of the last K frames and the two before them."""
         recent = frames[:, -predict - 2 :] if self.context > 1 else frames[:, -predict - 1 :]
-        classes = self._classes(_as_rows(recent)).view(len(frames), -1, *self.config.frame[:2])
+        classes = self._classes(as_rows(recent)).view(len(frames), -1, *self.config.frame[:2])
         return classes if self.context > 1 else torch.cat((classes[:, :1], classes), 1)
 
     def _every_state(self, frames: Tensor, classes: Tensor) -> PixelState:
@@ -300,7 +298,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         seen = frames[:, -predict - count : -1]  # (B, m+K-1, C, H, W)
         embedded = self._embed(seen)  # (B, m+K-1, h, w, E)
         stacked = torch.stack([joined(embedded[:, k : k + count]) for k in range(predict)], 1)
-        newest = _as_rows(seen[:, -predict:])
+        newest = as_rows(seen[:, -predict:])
         pairs = torch.stack((classes[:, :-1], classes[:, 1:]), 2)  # (B, K, 2, H, W)
         return PixelState(embedded=stacked.flatten(0, 1), frame=newest, classes=pairs.flatten(0, 1))
 
@@ -397,11 +395,6 @@ class PixelPredictor(Predictor, kind="pixel"):
 
     def _embed(self, frames: Tensor) -> Tensor:
         """Return what is remembered of frames (B, T, C, H, W), (B, T, h, w, E)."""
-        embedded: Tensor = self.embed(pad_to_cells(_as_rows(frames), self.pixel_config, 0.0))
+        embedded: Tensor = self.embed(pad_to_cells(as_rows(frames), self.pixel_config, 0.0))
         embedded = embedded.permute(0, 2, 3, 1)
         return embedded.reshape(*frames.shape[:2], *embedded.shape[1:])
-
-
-def _as_rows(frames: Tensor) -> Tensor:
-    """Return frames (B, T, C, H, W) as (B·T, C, H, W), channels last in memory as the normalizer leaves them."""
-    return frames.movedim(-3, -1).flatten(0, 1).movedim(-1, -3)
