@@ -21,7 +21,7 @@ from acvp.models.config import (
     kinds,
 )
 from acvp.models.devices import bfloat16, compile_networks, keep_freed_memory, pick_device, without_denormals
-from acvp.models.layers import Outcome
+from acvp.models.layers import ActionFactors, Outcome
 from acvp.models.networks import (
     FeedforwardConfig,
     FeedforwardPredictor,
@@ -32,7 +32,6 @@ from acvp.models.networks import (
 )
 from acvp.models.pixels import ActionError, FrameError, InputTypeError, Normalizer
 from acvp.models.predictor import (
-    ActionFactors,
     HistoryPredictor,
     Predictions,
     Predictor,

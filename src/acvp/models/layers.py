@@ -1,4 +1,4 @@
-"""Layers: Caffe's "xavier" initialization, a clipped LSTM, and reward and termination heads with their losses.
+"""Layers: Caffe's "xavier" initialization, a clipped LSTM, reward and termination heads, and factors of actions.
 
 Biases begin at zero, every random number comes from the generator passed in. Here is also the one definition of reward
 classes: 0 negative, 1 zero, 2 positive.
@@ -192,6 +192,21 @@ class Calibration:
     def from_dict(cls, values: dict[str, Any]) -> Calibration:
         """Return the calibration whose fields JSON holds."""
         return cls(**values | {"reward_bias": tuple(values["reward_bias"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionFactors:
+    """Factors: where in a network the action multiplies. Similar actions have similar ones (§4.3)."""
+
+    name: str
+    """What they are called; those of one name are analyzed together."""
+    weight: Tensor
+    """The value of each factor under each action, (F, A): a parameter, or a view of one, to be changed in place."""
+    bias: Tensor | None = None
+    """What is added to them whatever the action, (F,)."""
+    gates: bool | None = False
+    """True: all that the network knows passes through them, so that 0 stops it; False: they only change it; None: they
+    cannot be switched off one by one."""
 
 
 class RewardTerminationHeads(nn.Module):

@@ -23,9 +23,9 @@ from acvp.models.encoder_decoder import (
     network_sizes,
     paper_view,
 )
-from acvp.models.layers import ClippedLstm, Outcome, RewardTerminationHeads, fill_uniform, linear
+from acvp.models.layers import ActionFactors, ClippedLstm, Outcome, RewardTerminationHeads, fill_uniform, linear
 from acvp.models.pixels import action_vectors, check_frames
-from acvp.models.predictor import ActionFactors, HistoryPredictor, Predictions, Predictor, State, as_window
+from acvp.models.predictor import HistoryPredictor, Predictions, Predictor, State, as_window
 
 ENCODED_BOUND = 1.0
 """W^enc is drawn from U(-1, 1) (appendix A)."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.config import ConfigError, DatasetSplit, FrameShape, PredictorConfig, Progress, build, register
-from acvp.models.layers import Outcome, head_losses
+from acvp.models.layers import ActionFactors, Outcome, head_losses
 from acvp.models.pixels import FrameError, Normalizer, action_vectors, check_frames, check_window
 
 Metrics = dict[str, Tensor]
@@ -42,6 +42,11 @@ class State:
             raise TypeError(f"the state is a {type(state).__name__}; pass one that this predictor's observe returned")
         return state
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return its tensors by name, without the outcome."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
 
 class Predictions(NamedTuple):
     """The predictions of K steps."""
@@ -52,21 +57,6 @@ class Predictions(NamedTuple):
     """Reward logits (B, K, 3) of a predictor with heads."""
     termination: Tensor | None = None
     """Termination logits (B, K) of a predictor with heads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActionFactors:
-    """Factors: where in a network the action multiplies. Similar actions have similar ones (§4.3)."""
-
-    name: str
-    """What they are called; those of one name are analyzed together."""
-    weight: Tensor
-    """The value of each factor under each action, (F, A): a parameter, or a view of one, to be changed in place."""
-    bias: Tensor | None = None
-    """What is added to them whatever the action, (F,)."""
-    gates: bool | None = False
-    """True: all that the network knows passes through them, so that 0 stops it; False: they only change it; None: they
-    cannot be switched off one by one."""
 
 
 class TrainingBatch(NamedTuple):

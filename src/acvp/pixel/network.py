@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from acvp.models.layers import RewardTerminationHeads, convolution, linear
-from acvp.models.predictor import ActionFactors
+from acvp.models.layers import ActionFactors, RewardTerminationHeads, convolution, linear
 from acvp.pixel.config import PixelConfig
 from acvp.pixel.loss import NO_PIXEL
 

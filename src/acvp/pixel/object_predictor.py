@@ -396,5 +396,5 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
 
 def _repeated(state: ObjectState, count: int) -> ObjectState:
     """Return a state with each row ``count`` times, without its outcome."""
-    tensors = {name: value for name, value in vars(state).items() if isinstance(value, Tensor)}
-    return replace(state, outcome=None, **{name: value.repeat_interleave(count, 0) for name, value in tensors.items()})
+    repeated = {name: tensor.repeat_interleave(count, 0) for name, tensor in state.tensors().items()}
+    return replace(state, outcome=None, **repeated)

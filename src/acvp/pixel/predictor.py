@@ -26,10 +26,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from acvp.models.config import ConfigError, DatasetSplit, FrameShape, Progress
-from acvp.models.layers import Outcome, convolution, linear
+from acvp.models.layers import ActionFactors, Outcome, convolution, linear
 from acvp.models.pixels import action_vectors, check_frames, check_window
 from acvp.models.predictor import (
-    ActionFactors,
     Metrics,
     Predictions,
     Predictor,

@@ -25,7 +25,6 @@ from acvp.data.frames import LUMINANCE
 from acvp.errors import UserError
 from acvp.exits import lack_of_memory
 from acvp.models import Predictor, State
-from acvp.play.worlds import state_tensors
 
 TOLERANCE = 1e-4
 """Largest difference allowed between a float of an ONNX graph and torch's."""
@@ -59,7 +58,7 @@ class _Observe(nn.Module):
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
         real = self.predictor.normalizer.to_float(frames)
-        return tuple(state_tensors(self.predictor.observe(real)).values())
+        return tuple(self.predictor.observe(real).tensors().values())
 
 
 class _Step(nn.Module):
@@ -67,7 +66,7 @@ class _Step(nn.Module):
 
     def __init__(self, predictor: Predictor, like: State) -> None:
         super().__init__()
-        self.predictor, self._names = predictor, tuple(state_tensors(like))
+        self.predictor, self._names = predictor, tuple(like.tensors())
         self._make: Callable[..., State] = type(like)
 
     def forward(self, action: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -75,7 +74,7 @@ class _Step(nn.Module):
         frame, following = self.predictor.predict(state, action)
         following = self.predictor.settled(following)
         outcome = () if following.outcome is None else tuple(following.outcome)
-        after = state_tensors(following)
+        after = following.tensors()
         return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
 
 
@@ -131,7 +130,7 @@ def to_graphs(predictor: Predictor) -> Graphs:
     action = torch.zeros(1, predictor.actions)
     traceable = predictor.traceable()
     state = traceable.observe(traceable.normalizer.to_float(frames))
-    names, tensors = tuple(state_tensors(state)), tuple(state_tensors(state).values())
+    names, tensors = tuple(state.tensors()), tuple(state.tensors().values())
     _, after = traceable.predict(state, action)
     outcome = ("reward", "termination") if after.outcome is not None else ()
     before, following = [f"state_{name}" for name in names], [f"next_{name}" for name in names]
@@ -223,7 +222,7 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
     generator = torch.Generator().manual_seed(1)
     for step in range(CHECKED_STEPS + 1):
         settled = predictor.settled(state)
-        for name, ours in state_tensors(settled).items():
+        for name, ours in settled.tensors().items():
             _refuse_difference(step, name, ours.numpy(), onnx_state[name])
         action = torch.nn.functional.one_hot(
             torch.randint(predictor.actions, (1,), generator=generator), predictor.actions

@@ -49,7 +49,9 @@ class Session:
         self.state: SessionState
         self._tapped: int | None
         self._players, self._seed, self._resets = players or Players(), seed, 0
-        self._rewind_buffer: History[tuple[SessionState, Any]] = History(rewind_bytes, _look)
+        self._rewind_buffer: History[tuple[SessionState, Any]] = History(
+            rewind_bytes, lambda kept: (kept[0].agent_steps, kept[0].imagined.frame)
+        )
         self.auto_resync, self.recorder, self.notice = auto_resync, recorder, ""
         self._fast_forward, self._link = fast_forward, ""
         self._moves: Moves | None = None
@@ -94,7 +96,9 @@ class Session:
         if action is None:
             self.state = replace(self.state, over=True)
             return
-        self._save_for_rewind()
+        now, nbytes = self._now()
+        if self.worlds.real is None or now[1] is not None:  # it can be restored
+            self._rewind_buffer.push(now, nbytes)
         if self._moves is not None:
             self._moves.step(self.state.agent_steps, action)
         self._keys_pressed |= self.driver == "human" and action != 0
@@ -199,7 +203,7 @@ class Session:
             raise UserError(f"{name} predicts {about(model).env_id}, not {self.context.env_id}: choose another one")
         self._rewind_buffer.clear()  # its states have another predictor beside the first, or none
         self.worlds.set_other(model)
-        self._sample()
+        self.worlds.sample(self.temperature, self._seed)
         self.resync()
 
     def set_temperature(self, temperature: float) -> None:
@@ -207,7 +211,7 @@ class Session:
         if not 0 <= temperature <= HOTTEST:
             raise UserError(f"temperature {temperature:g}: choose 0 to {HOTTEST:g}")
         self.temperature = temperature
-        self._sample()
+        self.worlds.sample(self.temperature, self._seed)
 
     def set_auto_resync(self, mode: str) -> None:
         """Resync automatically from now on: off, lost, or after a number of steps."""
@@ -245,14 +249,10 @@ class Session:
 
     def change_driver(self) -> str | None:
         """Switch between human and agent, or take over from a recording; return a note for the player, if any."""
-        if self.driver == "recording":
-            self.driver = "human"
-            return self._take_over()
-        if self.driver in ("agent", "replay"):
-            self.driver = "human"
-        else:
+        before, self.driver = self.driver, "human"
+        if before == "human":
             self._start_agent()
-        return None
+        return self._take_over() if before == "recording" else None
 
     def pause(self, on: bool) -> None:
         """Pause or resume."""
@@ -294,9 +294,6 @@ class Session:
         if before is not None and about(before.imagined.model).env_id == context.env_id:
             self.worlds.real = before.real
             self.worlds.set_other(None if before.other is None else before.other.model)
-        self._sample()
-
-    def _sample(self) -> None:
         self.worlds.sample(self.temperature, self._seed)
 
     def _start_agent(self) -> None:
@@ -311,7 +308,7 @@ class Session:
         self.worlds.real = LiveWorld(game)
         self._moves = Moves(seed, len(opening.actions), list(opening.actions))
         self._keys_pressed = False
-        self._sample()
+        self.worlds.sample(self.temperature, self._seed)
         frames = opening.frames[-self.worlds.history_length :]
         state = self.worlds.start(frames, opening.actions[len(opening.actions) + 1 - len(frames) :])
         self.state = replace(state, score=opening.score)
@@ -361,11 +358,6 @@ class Session:
         self._tapped = None
         return action
 
-    def _save_for_rewind(self) -> None:
-        item, nbytes = self._now()
-        if self.worlds.real is None or item[1] is not None:
-            self._rewind_buffer.push(item, nbytes)
-
     def _now(self) -> tuple[tuple[SessionState, Any], int]:
         """Return what `_restore` needs to return to now, and its bytes."""
         saved = None if self.worlds.real is None else self.worlds.real.save()
@@ -405,8 +397,3 @@ class Session:
             name = "" if state.action is None else f"   action {self.context.action_meanings[state.action]}"
             caption = f"{self.context.env_id}   {self.model_name}   step {state.imagined.steps}{name}"
             self.clip.add(state.real, state.imagined.frame, caption)
-
-
-def _look(kept: tuple[SessionState, Any]) -> tuple[int, ViewedFrame]:
-    """Return the agent step and the imagined frame of a kept state."""
-    return kept[0].agent_steps, kept[0].imagined.frame

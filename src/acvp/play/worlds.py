@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from acvp.models.pixels import WRONG_BY, ObjectFinder, WrongPixels
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
 ViewedFrame = NDArray[np.uint8]  # (h, w, C)
+Position = tuple[float, float]  # (row, column)
 
 MIN_HISTORY = 32
 """Real frames kept at least, so that a predictor with a longer context can take over at once."""
@@ -51,7 +52,7 @@ class World(ABC):
     def restore(self, saved: Any) -> None:
         """Return to a saved time."""
 
-    def position(self) -> tuple[float, float] | None:
+    def position(self) -> Position | None:
         """Return (row, column) of the controlled object; None while it is unknown."""
         return None
 
@@ -82,7 +83,7 @@ class LiveWorld(World):
         """Restore the game's state."""
         self.game.restore(saved)
 
-    def position(self) -> tuple[float, float] | None:
+    def position(self) -> Position | None:
         """Return the game's own position of its controlled object."""
         return self.game.controlled_position()
 
@@ -112,7 +113,6 @@ class ImaginedState:
     """Sign of the predicted reward of the last step; None without a reward head."""
     termination: float | None = None
     """Predicted probability that the last step ended the episode; None without a termination head."""
-
     uncertainty: ViewedFrame | None = None
     """Probability that a pixel has another color than the predicted one, of 255, (h, w, 1); None: not computed."""
     expected_wrong: float | None = None
@@ -121,7 +121,8 @@ class ImaginedState:
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        return self.frame.nbytes + sum(tensor.nbytes for tensor in state_tensors(self.predictor_state).values())
+        tensors = {} if self.predictor_state is None else self.predictor_state.tensors()
+        return self.frame.nbytes + sum(tensor.nbytes for tensor in tensors.values())
 
 
 class ImaginedWorld:
@@ -156,15 +157,16 @@ class ImaginedWorld:
         """Return the state after one more action."""
         assert before.predictor_state is not None, "the predictor has not seen its context frames"
         frame, state = next(imagine(self.predictor, before.predictor_state, torch.tensor([[action]])))
-        reward = termination = None
+        reward = termination = uncertainty = picture = None
         if state.outcome is not None:
             reward = int(state.outcome.reward_signs()[0])
             termination = float(state.outcome.termination[0].sigmoid())
-        uncertainty = None
         if self.shows_uncertainty:
             uncertainty = self.predictor.uncertainty(before.predictor_state, torch.tensor([action]), frame)
+        if uncertainty is not None:  # (1, h, w)
+            picture = (255 * uncertainty[0, ..., None]).round().to(torch.uint8).numpy(force=True)
         return ImaginedState(
-            uncertainty=None if uncertainty is None else _as_picture(uncertainty),
+            uncertainty=picture,
             expected_wrong=None if uncertainty is None else float(uncertainty.sum()),
             frame=self._pixels(frame)[0],
             predictor_state=state,
@@ -221,7 +223,7 @@ class FrameComparison:
         """Return the number of wrong pixels of an imagined frame (h, w, C)."""
         return self._wrong_pixels.count_in_frame(imagined, real)
 
-    def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: tuple[float, float] | None) -> LiveMetrics:
+    def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: Position | None) -> LiveMetrics:
         """Return the metrics of an imagined frame (h, w, C); ``position`` is the object's (row, column) as recorded."""
         difference = np.abs(imagined.astype(np.int16) - real)
         return LiveMetrics(
@@ -231,9 +233,7 @@ class FrameComparison:
             object_found=self._object_found(imagined, real, position),
         )
 
-    def _object_found(
-        self, imagined: ViewedFrame, real: ViewedFrame, position: tuple[float, float] | None
-    ) -> bool | None:
+    def _object_found(self, imagined: ViewedFrame, real: ViewedFrame, position: Position | None) -> bool | None:
         target = None if position is None else self._finder.target(real.astype(np.float32), position)
         if target is None:
             return None
@@ -398,17 +398,3 @@ class Worlds:
         if real is None or self.real is None:
             return None
         return self._comparison.compare(imagined, real, self.real.position())
-
-
-def _as_picture(uncertainty: Tensor) -> ViewedFrame:
-    """Return probabilities (1, h, w) as a picture (h, w, 1)."""
-    picture: ViewedFrame = (255 * uncertainty[0, ..., None]).round().to(torch.uint8).numpy(force=True)
-    return picture
-
-
-def state_tensors(state: State | None) -> dict[str, Tensor]:
-    """Return the tensors of a predictor's state by name, without the outcome."""
-    if state is None:
-        return {}
-    values = {field.name: getattr(state, field.name) for field in fields(state)}
-    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
