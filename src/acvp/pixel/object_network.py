@@ -241,9 +241,12 @@ def drawn_colors(logits: Tensor, copies: Tensor) -> Tensor:
 
 
 def screen_ages(cell_ages: Tensor, config: ObjectConfig) -> Tensor:
-    """Return which steps ago some cell of ages (R, h, w) last changed, (R, context): clocks that no object shows."""
+    """Return on which steps before some cell of ages (R, h, w) last changed, (R, context): clocks that no object shows.
+
+    They are small numbers: dozens of them add up, and an optimizer moves the weights of all of them at once.
+    """
     ages = torch.zeros(len(cell_ages), config.context, device=cell_ages.device)
-    return ages.scatter_(1, cell_ages.flatten(1), 1.0)
+    return ages.scatter_(1, cell_ages.flatten(1), 1 / config.context)
 
 
 def cell_ages(age: Tensor, config: ObjectConfig) -> Tensor:
