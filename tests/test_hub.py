@@ -47,8 +47,11 @@ class FolderHub:
 
     def upload_folder(
         self, *, repo_id: str, folder_path: str | Path, commit_message: str, repo_type: str = "model",
-        allow_patterns: tuple[str, ...] = ("*",),
+        allow_patterns: tuple[str, ...] = ("*",), delete_patterns: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        there = self.path(repo_id, repo_type)
+        for file in [file for pattern in delete_patterns for file in there.glob(pattern)]:
+            file.unlink()
         copy_matching(Path(folder_path), self.path(repo_id, repo_type), allow_patterns)
 
     def upload_file(
@@ -111,6 +114,24 @@ def test_a_damaged_download_is_noticed(
     assert main(["data", "pull", "me/answers", "--out", str(tmp_path / "back")]) == 0  # run again, it resumes
 
 
+def test_a_second_upload_replaces_the_first(folder_hub: FolderHub, tmp_path: Path) -> None:
+    hub.push_dataset("me/answers", answer_store(tmp_path / "long", [5, 40, 7]), private=False)
+    store = answer_store(tmp_path / "short", [9])
+    hub.push_dataset("me/answers", store, private=False)
+    assert hub.pull_dataset("me/answers", tmp_path / "back").digest == store.digest
+
+
+def test_a_download_touches_nothing_that_lies_in_the_folder(folder_hub: FolderHub, tmp_path: Path) -> None:
+    hub.push_dataset("me/answers", answer_store(tmp_path / "s", [5]), private=False)
+    home = tmp_path / "home"
+    (home / ".cache" / "huggingface").mkdir(parents=True)
+    (home / ".cache" / "mine").write_bytes(b"mine")
+    before = contents(home)
+    with pytest.raises(acvp.UserError, match="not empty"):
+        hub.pull_dataset("me/answers", home)
+    assert contents(home) == before
+
+
 def test_a_predictor_comes_back_with_its_card(folder_hub: FolderHub) -> None:
     assert main(["push", "freeway", "--to", "me/freeway"]) == 0
     there = folder_hub.path("me/freeway")
@@ -121,11 +142,16 @@ def test_a_predictor_comes_back_with_its_card(folder_hub: FolderHub) -> None:
 
 def refusals(tmp_path: Path) -> list[tuple[list[str], Exception | None, str]]:
     data = str(answer_store(tmp_path / "s", [5]).path)
+    offline = hub.CONNECTION_ERROR("no route")
+    assert isinstance(offline, Exception)
+    assert not isinstance(offline, OSError)  # as the HTTP library raises it
     forbidden = HfHubHTTPError("403: no\nright to write", response=Mock())
     return [
         (["data", "push", data, "--to", "answers"], None, "--to answers: write owner/name"),
         (["data", "push", data, "--to", "me/x"], LocalTokenNotFoundError("token"), "not logged in to the hub; run hf"),
         (["data", "push", data, "--to", "me/x"], forbidden, "me/x: the hub answered: 403: no right to write"),
+        (["data", "push", data, "--to", "me/x"], offline, "me/x: the hub cannot be reached (no route)"),
+        (["push", "freeway", "--to", "me/x"], offline, "me/x: the hub cannot be reached (no route)"),
         (["data", "pull", "me/none", "--out", str(tmp_path / "o")], None, "me/none: the hub cannot be reached"),
         (["data", "pull", "me/none", "--out", data], None, "exists already and is not empty"),
         (["push", "nowhere", "--to", "me/x"], None, "nowhere: no such folder"),

@@ -20,8 +20,10 @@ from acvp.errors import UserError, one_line
 
 FILES = (STORE_NAME, INDEX_NAME, f"{PARTS_NAME}/*.safetensors")
 """What a dataset is made of; statistics and contact sheets beside it are not shared."""
-DOWNLOADING = ".cache"
-"""In a folder while a dataset is downloaded into it, by the hub's library."""
+DOWNLOADING = ".download"
+"""Folder inside that of a dataset, with what is downloaded and not checked yet."""
+CONNECTION_ERROR: type[BaseException] = HfHubHTTPError.__mro__[1]
+"""Base class of the errors of the HTTP library that the hub's library uses: httpx, or its successor."""
 
 
 def push_files(name: str, files: Mapping[str, bytes], *, private: bool) -> str:
@@ -35,13 +37,16 @@ def push_files(name: str, files: Mapping[str, bytes], *, private: bool) -> str:
 
 
 def push_dataset(name: str, store: EpisodeStore, *, private: bool) -> str:
-    """Upload a dataset and its card to a repository, which is made if it is missing; return its address."""
+    """Upload a dataset and its card to a repository, which is made if it is missing; return its address.
+
+    Episodes that only an earlier upload had are deleted there.
+    """
     with _hub(name):
         api = HfApi()
         address = api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
         api.upload_folder(
             repo_id=name, repo_type="dataset", folder_path=store.path, allow_patterns=list(FILES),
-            commit_message="Upload with acvp",
+            delete_patterns=[f"{PARTS_NAME}/*"], commit_message="Upload with acvp",
         )  # fmt: skip
         api.upload_file(
             repo_id=name, repo_type="dataset", path_or_fileobj=dataset_card(name, store).encode(),
@@ -52,16 +57,17 @@ def push_dataset(name: str, store: EpisodeStore, *, private: bool) -> str:
 
 def pull_dataset(name: str, out: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> EpisodeStore:
     """Download a dataset into a new folder and check every byte; run again, it resumes."""
-    if not (out / DOWNLOADING).is_dir():
+    folder = out / DOWNLOADING
+    if not folder.is_dir() or len(list(out.iterdir())) > 1:
         refuse_full(out)
     with _hub(name):
-        snapshot_download(name, repo_type="dataset", local_dir=out, allow_patterns=list(FILES))
-    problems = verify(out, progress)
+        snapshot_download(name, repo_type="dataset", local_dir=folder, allow_patterns=list(FILES))
+    problems = verify(folder, progress)
     if problems:
-        raise UserError(
-            f"{name} was downloaded to {out}, and is damaged: {problems[0]}; delete the folder to try again"
-        )
-    shutil.rmtree(out / DOWNLOADING, ignore_errors=True)
+        raise UserError(f"{name} is damaged: {problems[0]}; delete {folder} to download it again")
+    for part in (PARTS_NAME, INDEX_NAME, STORE_NAME):
+        (folder / part).replace(out / part)
+    shutil.rmtree(folder)
     return EpisodeStore(out)
 
 
@@ -95,3 +101,6 @@ def _hub(name: str) -> Iterator[None]:
         raise UserError(f"{name}: the hub cannot be reached; check the connection and run it again") from error
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         raise UserError(f"{name}: the hub answered: {one_line(str(error))[:200]}") from error
+    except CONNECTION_ERROR as error:
+        reason = one_line(str(error))[:200]
+        raise UserError(f"{name}: the hub cannot be reached ({reason}); check the connection") from error

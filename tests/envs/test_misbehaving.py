@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from acvp.cli.main import main
-from acvp.data.policies import load_policy
+from acvp.data.policies import load_policy, show
 from acvp.envs import make_game
 from acvp.errors import UserError
 from tests.envs.misbehaving import MISBEHAVING, SAVING, env_id
@@ -122,3 +122,25 @@ def test_a_module_that_cannot_be_imported_is_named(
         (line,) = capsys.readouterr().err.splitlines()
         assert "my_broken_module" in line
         assert message in line
+
+
+class Watcher:
+    """A player that counts the frames it is shown."""
+
+    shown = 0
+
+    def __call__(self, frame: object) -> int:
+        return 0
+
+    def observe(self, frame: object) -> None:
+        Watcher.shown += 1
+
+
+def watches(names: tuple[str, ...], rng: np.random.Generator) -> Watcher:
+    return Watcher()
+
+
+def test_a_player_of_ones_own_sees_the_frames_after_which_it_is_not_asked() -> None:
+    show(load_policy(f"{__name__}:watches")(MEANINGS, np.random.default_rng(0)), FRAME)
+    assert Watcher.shown == 1
+    show(load_policy(f"{__name__}:chooses_a_numpy_integer")(MEANINGS, np.random.default_rng(0)), FRAME)  # needs none

@@ -286,6 +286,20 @@ RECORDING = (
         "test_hub.py::test_a_damaged_download_is_noticed",
     ),
     Mutant(
+        "a second upload keeps the episodes of the first",
+        "hub.py",
+        'delete_patterns=[f"{PARTS_NAME}/*"]',
+        "delete_patterns=[]",
+        "test_hub.py::test_a_second_upload_replaces_the_first",
+    ),
+    Mutant(
+        "a player of the user's own misses the frames of random actions",
+        "data/policies.py",
+        "            show(self._player, frame)",
+        "            pass",
+        "envs/test_misbehaving.py::test_a_player_of_ones_own_sees_the_frames_after_which_it_is_not_asked",
+    ),
+    Mutant(
         "results of threads come without an order",
         "data/statistics.py",
         "                if len(waiting) > threads:\n                    yield waiting.popleft().result()",

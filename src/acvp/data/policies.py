@@ -148,15 +148,27 @@ def _checked(name: str, policy: Policy) -> Policy:
             player = policy(action_meanings, rng)
         if not callable(player):
             raise UserError(f"policy {name!r} should return a function from a frame to an action, not {player!r:.60}")
-
-        def play(frame: NDArray[np.uint8]) -> int:
-            with user_code(f"the player of policy {name!r}"):
-                action = player(frame)
-            try:
-                return operator.index(action)
-            except TypeError as error:
-                raise UserError(f"policy {name!r} chose {action!r:.60}: an action is a whole number") from error
-
-        return play
+        return _CheckedPlayer(name, player)
 
     return checked
+
+
+class _CheckedPlayer:
+    """A user's player whose mistakes become UserErrors that name it."""
+
+    def __init__(self, name: str, player: Player) -> None:
+        self._name, self._player = name, player
+
+    def __call__(self, frame: NDArray[np.uint8]) -> int:
+        """Return the next action."""
+        with user_code(f"the player of policy {self._name!r}"):
+            action = self._player(frame)
+        try:
+            return operator.index(action)
+        except TypeError as error:
+            raise UserError(f"policy {self._name!r} chose {action!r:.60}: an action is a whole number") from error
+
+    def observe(self, frame: NDArray[np.uint8]) -> None:
+        """Show a frame after which another action is taken, if the player needs every frame."""
+        with user_code(f"the player of policy {self._name!r}"):
+            show(self._player, frame)
