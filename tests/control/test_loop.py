@@ -31,6 +31,7 @@ from acvp.envs.toy import ToyGame
 from acvp.errors import UserError
 from acvp.loaded import load
 from acvp.models import fingerprint
+from acvp.runs import RunFolder
 from acvp.training import presets
 from acvp.training.trainer import Trainer
 from tests.agents.short_runs import SHORT
@@ -158,6 +159,14 @@ def test_who_records(whole: tuple[Path, Emulator]) -> None:
     assert "informed:" in policies[1]
 
 
+def test_what_is_held_out_in_a_round_was_never_trained_on(whole: tuple[Path, Emulator]) -> None:
+    runs = [RunFolder(whole[0] / "rounds" / f"{number:02d}" / "predictor-run") for number in range(ROUNDS)]
+    first, second = (set(run.read_config()["held_out"]) for run in runs)
+    episodes = len(EpisodeStore(whole[0] / "data" / "00"))
+    assert first
+    assert {position for position in second if position < episodes} == first
+
+
 def actions_of(data: Path) -> list[list[int]]:
     return [episode.actions.tolist() for episode in EpisodeStore(data)]
 
@@ -182,7 +191,7 @@ STOPS = {
 def test_a_stop_in_every_part_of_a_round(
     whole: tuple[Path, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """The second call of the part is interrupted; the same command finishes, and repeats nothing that was finished."""
+    """A call of the part is interrupted; moved and run again, it finishes and repeats nothing that was finished."""
     folder = tmp_path / "run"
     last_round_again(whole[0], folder)
     owner, name = STOPS[part]
@@ -205,6 +214,8 @@ def test_a_stop_in_every_part_of_a_round(
         else:
             assert learn(folder, references=True) == 128 + signal.SIGTERM
     assert len(rounds_of(folder)) == 1
+    if part != "agent":  # its run knows the predictor by its path
+        folder = folder.rename(tmp_path / "moved")
     emulator = Emulator(monkeypatch)
     assert learn(folder, references=True) == 0
     for kept in ("data/00", "data/01"):
@@ -289,7 +300,7 @@ def test_impossible_options(words: list[str], message: str, tmp_path: Path, caps
 
 def test_informed_exploration_records_an_episode(whole: tuple[Path, Emulator]) -> None:
     """It sees every frame, also where a random action is taken, and chooses among all actions."""
-    policy = rounds.load_round_policy(f"informed:{whole[0] / 'rounds/01/predictor-run'}")
+    policy = rounds.load_round_policy(whole[0], "informed:rounds/01/predictor-run")
     with make_game(SMALL_TOY) as game:
         player: Any = policy(game.action_meanings, np.random.default_rng(0))
         frame, chosen = game.reset(1), set()

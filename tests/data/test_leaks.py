@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from acvp.data.episode import OPENING_FRAMES, Episode
-from acvp.data.merge import find_leaks, refuse_leaks, split
+from acvp.data.merge import find_leaks, join, refuse_leaks, split, split_positions
 from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify
@@ -132,3 +133,38 @@ def test_any_split_is_disjoint_whole_and_repeatable(plays: list[tuple[int, int]]
     assert not {plays[e.number][0] for e in train.entries} & {plays[e.number][0] for e in test.entries}
     for kind in ("opening", "content"):
         assert not {getattr(e, kind) for e in train.entries} & {getattr(e, kind) for e in test.entries}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_dataset_added_at_the_end_changes_no_part_before_it(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plays = [play(rng, 40 + 3 * number) for number in range(24)]
+    plays[9] = plays[18] = plays[2]  # duplicates in later datasets
+    folders = []
+    for first in range(0, len(plays), 6):
+        episodes = [record(number, first + number, *taken) for number, taken in enumerate(plays[first : first + 6])]
+        folders.append(store_of(tmp_path / str(first), episodes).path)
+    parts = [split_positions(join(folders[:count]), test_fraction=0.2, seed=seed) for count in range(1, 5)]
+    for (train, test), (later_train, later_test) in pairwise(parts):
+        assert set(train) <= set(later_train)
+        assert set(test) <= set(later_test)
+    lengths = np.array([len(frames) for frames, _ in plays])
+    assert abs(lengths[parts[-1][1]].sum() / lengths.sum() - 0.2) < 0.06
+    assert {number in parts[-1][1] for number in (2, 9, 18)} in ({True}, {False})
+
+
+def test_datasets_of_one_episode_each_are_split_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    folders = [store_of(tmp_path / str(i), [record(0, i, *play(rng, 40 + i))]).path for i in range(2)]
+    assert split_positions(join(folders), test_fraction=0.1) == ([0], [1])
+
+
+def test_duplicates_of_held_out_episodes_count_as_held_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    plays = [play(rng, 40) for _ in range(8)]
+    first = store_of(tmp_path / "a", [record(i, i, *taken) for i, taken in enumerate(plays[:4])])
+    held_out = split_positions(first, test_fraction=0.25)[1]
+    again = [plays[held_out[0]], *plays[4:7]]
+    store_of(tmp_path / "b", [record(i, i, *taken) for i, taken in enumerate(again)])
+    both = join([tmp_path / "a", tmp_path / "b"])
+    assert split_positions(both, test_fraction=0.25)[1] == [*held_out, 4]

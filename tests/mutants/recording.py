@@ -286,6 +286,13 @@ RECORDING = (
         "test_hub.py::test_a_damaged_download_is_noticed",
     ),
     Mutant(
+        "duplicates of held-out episodes in later datasets count twice",
+        "data/merge.py",
+        " - sum(frames.get(group, 0) for group in drawn)",
+        "",
+        "data/test_leaks.py::test_duplicates_of_held_out_episodes_count_as_held_out",
+    ),
+    Mutant(
         "a second upload keeps the episodes of the first",
         "hub.py",
         'delete_patterns=[f"{PARTS_NAME}/*"]',

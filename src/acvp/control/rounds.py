@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class Round:
             import_module=config.import_module,
         )  # fmt: skip
         while True:
-            store = collect(options, load=load_round_policy)
+            store = collect(options, load=partial(load_round_policy, self.run.path))
             left = quota - real_steps(store)
             if left < limit:
                 return store
@@ -130,8 +131,14 @@ class Round:
             options = replace(options, episodes=options.episodes + left // limit)
 
     def _policies(self) -> tuple[str, ...]:
-        """Return who records: the agent so far, and informed exploration in the first rounds."""
-        predictor, agent = self._predictor_before, self._agent_before
+        """Return who records: the agent so far, and informed exploration in the first rounds.
+
+        What earlier rounds have made is named by its place in the run folder, which may be moved before a resume.
+        """
+        predictor, agent = (
+            path.relative_to(self.run.path) if path is not None and self.earlier else path
+            for path in (self._predictor_before, self._agent_before)
+        )
         played = self.config.policy if agent is None else (f"{AGENT}{agent}",)
         informed = predictor is not None and self.number < self.config.explore_rounds
         return (*played, f"{INFORMED}{predictor}") if informed else played
@@ -247,7 +254,8 @@ class Round:
 def _weights_of(predictor: Path) -> Path:
     """Return the folder of a run's finished predictor, which does not know what it was trained on.
 
-    What is held out changes as data are added, and `acvp train --init RUN` refuses episodes that were trained on.
+    Earlier episodes stay held out as data are added, unless a new one of under 32 frames shows that two of them are
+    duplicates; `acvp train --init RUN` would refuse that.
     """
     finished = RunFolder(predictor).predictor
     return finished if finished.is_dir() else predictor
@@ -296,11 +304,15 @@ def errors_on(model: LoadedModel, store: EpisodeStore, *, seed: int) -> dict[str
     }
 
 
-def load_round_policy(name: str) -> Policy:
-    """Return informed exploration by a predictor, or any other policy."""
+def load_round_policy(run: Path, name: str) -> Policy:
+    """Return informed exploration by a predictor, or any other policy; paths may begin at the run folder."""
+    _, _, path = name.partition(":")
+    path = str(run / path) if (run / path).is_dir() else path
+    if name.startswith(AGENT):
+        return load_any_policy(f"{AGENT}{path}")
     if not name.startswith(INFORMED):
         return load_any_policy(name)
-    predictor = load(Path(name.removeprefix(INFORMED)))
+    predictor = load(Path(path))
 
     def policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
         return InformedPlayer(predictor, int(rng.integers(2**31)))

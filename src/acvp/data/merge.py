@@ -301,16 +301,34 @@ def split_positions(store: EpisodeStore, *, test_fraction: float, seed: int = 0)
 def _draw(store: EpisodeStore, groups: dict[str, list[int]], test_fraction: float, seed: int) -> list[int]:
     """Return the test episodes: groups, in the order of their hash, that bring test nearer to its share of frames.
 
-    If none does, the group with the fewest frames.
+    If none does, the group with the fewest frames. Several datasets are drawn from in their order: a dataset added at
+    the end leaves the parts of those before as they were, and duplicates follow the first one.
     """
-    frames = {group: sum(store.entries[i].frames for i in positions) for group, positions in groups.items()}
     drawn: list[str] = []
-    left = test_fraction * store.frames
-    for group in sorted(groups, key=lambda group: hashlib.sha256(f"{seed}:{group}".encode()).hexdigest()):
-        if abs(left - frames[group]) < abs(left) and len(drawn) < len(groups) - 1:
-            drawn.append(group)
-            left -= frames[group]
-    return [i for group in drawn or [min(frames, key=lambda group: frames[group])] for i in groups[group]]
+    seen: set[str] = set()
+    left = 0.0
+    for frames in _frames_by_dataset(store, groups):
+        left += test_fraction * sum(frames.values()) - sum(frames.get(group, 0) for group in drawn)
+        new = [group for group in frames if group not in seen]
+        seen.update(new)
+        for group in sorted(new, key=lambda group: hashlib.sha256(f"{seed}:{group}".encode()).hexdigest()):
+            if abs(left - frames[group]) < abs(left) and len(drawn) < len(seen) - 1:
+                drawn.append(group)
+                left -= frames[group]
+        if not drawn and len(seen) > 1:
+            drawn.append(min(new, key=frames.__getitem__))
+            left -= frames[drawn[0]]
+    return [i for group in drawn for i in groups[group]]
+
+
+def _frames_by_dataset(store: EpisodeStore, groups: dict[str, list[int]]) -> list[dict[str, int]]:
+    """Return the frames of each group in each of the datasets that have episodes."""
+    frames: dict[int, dict[str, int]] = {}
+    for group, positions in groups.items():
+        for i in positions:
+            of_dataset = frames.setdefault(store.sources[i], {})
+            of_dataset[group] = of_dataset.get(group, 0) + store.entries[i].frames
+    return [frames[source] for source in sorted(frames)]
 
 
 def content_groups(*stores: EpisodeStore) -> list[list[str]]:
