@@ -16,7 +16,13 @@ CORE = [Requirement(text) for text in PROJECT["dependencies"]]
 EXTRAS = [Requirement(text) for texts in PROJECT["optional-dependencies"].values() for text in texts]
 OTHER_NAMES = {"PIL": "pillow", "cv2": "opencv-python-headless", "h5py": "minari"}
 """Modules that are not called like the requirement that installs them."""
-OPTIONAL = {"agents": {"stable-baselines3"}, "minari": {"minari"}, "export": {"onnx", "onnxruntime", "onnxscript"}}
+OPTIONAL = {
+    "agents": {"stable-baselines3"},
+    "datasets": {"datasets", "pyarrow"},
+    "lerobot": {"pyarrow"},
+    "minari": {"minari"},
+    "export": {"onnx", "onnxruntime", "onnxscript"},
+}
 """What only an extra installs; all else that the source imports comes with acvp."""
 LIBRARIES = [requirement for requirement in CORE + EXTRAS if requirement.name != "acvp"]
 

@@ -8,7 +8,8 @@ import acvp
 SOURCE = Path(acvp.__file__).parent
 
 FOUNDATION = (
-    "errors compat durable seeding runs result_cache checkpoint exits console artifacts harness figures bootstrap"
+    "errors actions compat durable seeding runs result_cache checkpoint exits console artifacts harness figures "
+    "bootstrap"
 )
 LAYERS = [
     set(FOUNDATION.split()),

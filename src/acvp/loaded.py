@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp import __version__
+from acvp.actions import ActionRange
 from acvp.artifacts import REQUIRED, WEIGHTS_NAME, ArtifactError, read_folder
 from acvp.checkpoint import newest_good
 from acvp.console import err
@@ -163,6 +164,7 @@ def baselines(like: LoadedModel) -> list[LoadedModel]:
     """Return copy-last-frame and mean frame for the frames of a model, with its training set's mean image."""
     config = like.predictor.config
     sizes: dict[str, Any] = {"actions": config.actions, "frame": config.frame, "pixel_scale": config.pixel_scale}
+    sizes["action_range"] = config.action_range
     copy_last, mean = CopyLastFrame(CopyLastFrameConfig(**sizes)), MeanFrame(MeanFrameConfig(**sizes))
     for predictor in (copy_last, mean):
         predictor.normalizer.set_mean(like.predictor.normalizer.mean.cpu())
@@ -211,6 +213,8 @@ class GameLike(Protocol):
     def frame_shape(self) -> tuple[int, int, int]: ...
     @property
     def action_meanings(self) -> tuple[str, ...]: ...
+    @property
+    def action_range(self) -> ActionRange: ...
 
 
 def view_of(predictor: Predictor, name: str = "this predictor") -> View:
@@ -238,12 +242,19 @@ def require_fit(
             f"{name} knows {predictor.actions} actions, {source} has {len(game.action_meanings)} "
             f"({', '.join(game.action_meanings)}): {cure}"
         )
+    ours, theirs = predictor.config.action_range, game.action_range
+    if ours != theirs:
+        raise UserError(f"{name} knows actions {_in_words(ours)}, {source} has them {_in_words(theirs)}: {cure}")
     shape = view.shape(game.frame_shape)
     if tuple(predictor.config.frame) != shape:
         raise UserError(
             f"{name} predicts frames {frame_size(predictor.config.frame)}, {source} has {frame_size(shape)} in view "
             f"{view.name}: {cure}"
         )
+
+
+def _in_words(limits: ActionRange) -> str:
+    return ", ".join(f"from {low:g} to {high:g}" for low, high in limits) or "as numbers"
 
 
 def frame_size(shape: tuple[int, ...]) -> str:

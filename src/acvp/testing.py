@@ -69,8 +69,16 @@ class _Window:
         self.pixels = torch.cat(blocks, 1)[:, : predictor.context + STEPS]  # (B, T + 1, H, W, C)
         self.frames = predictor.normalizer.to_float(self.pixels.to(predictor.normalizer.mean.device))
         shape = (ROWS, predictor.context + STEPS - 1)
-        self.actions = torch.randint(predictor.actions, shape, generator=generator).to(self.frames.device)
+        self.actions = _random_actions(predictor, shape, generator).to(self.frames.device)
         self.given, self.future = self.frames[:, : predictor.context], self.actions[:, -STEPS:]
+
+
+def _random_actions(predictor: Predictor, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Return random indices (B, T), or vectors (B, T, A) where actions are continuous."""
+    if not predictor.config.action_range:
+        return torch.randint(predictor.actions, shape, generator=generator)
+    low, high = torch.tensor(predictor.config.action_range).unbind(1)
+    return low + (high - low) * torch.rand(*shape, predictor.actions, generator=generator)
 
 
 def _check_steps(predictor: Predictor, window: _Window) -> None:
@@ -88,7 +96,8 @@ def _check_steps(predictor: Predictor, window: _Window) -> None:
     before = [tensor.clone() for tensor in _tensors(after)]
     first.fill_(7.0)
     predictor.predict(after, window.future[:, 1])
-    predictor.predict_all(after)
+    if not predictor.config.action_range:
+        predictor.predict_all(after)
     for state, tensors in ((start, kept), (after, before)):
         same = all(torch.equal(now, then) for now, then in zip(_tensors(state), tensors, strict=True))
         _require(same, "a state changed: predict must return a new state and share no memory with its frame")
@@ -100,6 +109,8 @@ def _check_steps(predictor: Predictor, window: _Window) -> None:
 
 def _check_actions(predictor: Predictor, window: _Window) -> None:
     """predict_all equals predict for every action, and one-hot vectors equal indices."""
+    if predictor.config.action_range:
+        return
     state = predictor.observe(window.given)
     for _ in range(2):
         together = predictor.predict_all(state)
@@ -193,7 +204,7 @@ def _check_weights(predictor: Predictor) -> None:
 
 def _check_loss(predictor: Predictor, window: _Window) -> None:
     """The loss is one finite number; its gradients are finite."""
-    nothing = torch.zeros(window.actions.shape, device=window.actions.device)
+    nothing = torch.zeros(window.actions.shape[:2], device=window.actions.device)
     for teacher_forcing in (False, True):
         batch = TrainingBatch(window.frames, window.actions, nothing, nothing.bool(), STEPS, teacher_forcing)
         loss, metrics = predictor.loss(batch)

@@ -181,7 +181,7 @@ def test_an_action_that_the_game_has_not_is_found(sound: Path, tmp_path: Path) -
     for actions, problems in ((highest + 1, 0), (highest, 3)):  # in all episodes but the one without actions
         (folder / "store.json").write_bytes(seal(body | {"action_meanings": body["action_meanings"][:actions]}))
         found = verify(folder)
-        assert sum(f"an action outside 0 to {actions - 1}" in problem for problem in found) == len(found) == problems
+        assert sum(f"where there are 0 to {actions - 1}" in problem for problem in found) == len(found) == problems
 
 
 def test_a_second_line_of_an_episode_is_found(sound: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_episode_is_added_once(tmp_path: Path) -> None:
 
 def test_an_action_the_store_has_not_is_refused(tmp_path: Path) -> None:
     with open_writer(tmp_path, replace(INFO, action_meanings=("ONE",))) as writer:
-        with pytest.raises(StoreError, match="actions 0 to 2 in episode 0, but the dataset has actions 0 to 0"):
+        with pytest.raises(StoreError, match="episode 0 has actions 0 to 2, where there are 0 to 0"):
             writer.add(answer_episode(0, 9))
         assert writer.entries == []
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from acvp import __version__
+from acvp.actions import require_numbered
 from acvp.agents.agent import load_agent
 from acvp.agents.config import AgentEvaluateConfig
 from acvp.agents.plan import load_planner
@@ -207,6 +208,7 @@ def evaluate_agent(config: AgentEvaluateConfig, progress: Progress) -> dict[str,
     game_options = {"max_steps": config.max_steps, "import_module": config.import_module}
     with ExitStack() as stack:
         games = [stack.enter_context(make_game(env_id, **game_options))]  # type: ignore[arg-type]
+        require_numbered(games[0].action_range, "an agent of acvp")
         who.check(games[0])
         for _ in range(min(config.episodes, who.at_once) - 1):
             games.append(stack.enter_context(make_game(env_id, **game_options)))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from stable_baselines3.common.logger import Logger
 
+from acvp.actions import require_numbered
 from acvp.agents.agent import OF_A_RUN, SIDE, Agent, AgentAbout, load_agent
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.dqn import AcvpDqn, Exploration, RandomExploration, StickyRandomExploration
@@ -168,6 +169,7 @@ def _games(
             )
 
         first = make(None if make_games else config.max_steps)  # --max-steps is of the games to learn in
+        require_numbered(first.action_range, "acvp agent train")
         limit = min(EVALUATION_STEPS, first.limit or EVALUATION_STEPS)
         judges = [make(limit) for _ in range(min(settings.evaluate_episodes, AT_ONCE))]
         env: AgentVecEnv

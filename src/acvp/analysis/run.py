@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from acvp.actions import require_numbered
 from acvp.analysis.branches import contingency_maps, different_actions
 from acvp.analysis.config import AnalyzeConfig
 from acvp.analysis.factors import action_similarity, controlled
@@ -40,6 +41,7 @@ def analyze_run(config: AnalyzeConfig, stage: Stage) -> dict[str, Any]:
     started = time.monotonic()
     models, part = open_runs((config.predictor,), (config.data,), config.trained_on, config.device)
     check_alike(models, part.store)
+    require_numbered(part.store.info.action_range, "acvp analyze")
     study = open_study(models[0], part.store, config, stage("replaying episodes"))
     info = part.store.info
     body: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from rich.table import Column, Table
 from tyro.conf import Positional, arg
 
+from acvp.actions import ActionRange
 from acvp.cli.main import Verb
 from acvp.console import Module, counted, counting, err, optional, out
 from acvp.data.episode import MAX_ACTIONS
@@ -40,7 +41,7 @@ class VerifyConfig:
     import_module: Module = None
 
 
-FormatName = Literal["authors", "minari", "npz", "video"]
+FormatName = Literal["authors", "datasets", "lerobot", "minari", "npz", "video"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class ImportConfig:
     source: Positional[Path]
     """File or folder to import, or the id of a Minari dataset."""
     format: FormatName
-    """authors: PNG folders with act.log; minari: folder or id of a Minari dataset;
+    """authors: PNG folders with act.log; datasets: folder of a Hugging Face dataset;
+    lerobot: folder of a LeRobot dataset; minari: folder or id of a Minari dataset;
     npz: one archive per episode; video: one video file and one CSV file of actions per episode."""
     out: Path
     """New dataset folder."""
@@ -70,7 +72,8 @@ class ExportConfig:
     data: Positional[Path]
     """Dataset folder."""
     format: FormatName
-    """authors: PNG folders with act.log; minari: a Minari dataset;
+    """authors: PNG folders with act.log; datasets: a Hugging Face dataset; lerobot: a LeRobot dataset;
+    minari: a Minari dataset;
     npz: one archive per episode; video: one video file and one CSV file of actions per episode."""
     out: Path
     """New folder."""
@@ -228,17 +231,19 @@ def run_import(config: ImportConfig) -> int:
 
     actions: int | tuple[str, ...] | None = config.actions
     env_id = config.env_id
+    limits: ActionRange = ()
     if env_id is not None and actions is None:
         try:
             with make_game(env_id) as game:
-                env_id, actions = game.env_id, game.action_meanings
+                env_id, actions, limits = game.env_id, game.action_meanings, game.action_range
         except UserError as error:
             raise UserError(f"{error}; or give --actions N, for a game that is not installed") from error
     notes: list[str] = []
     with counting("importing", "frames") as show:
         stores = import_store(
-            config.format, config.source, config.out, env_id=env_id, actions=actions, progress=show, note=notes.append
-        )
+            config.format, config.source, config.out, env_id=env_id, actions=actions, action_range=limits,
+            progress=show, note=notes.append,
+        )  # fmt: skip
     for store in stores:
         out.print(repr(store))
     if FORMATS[config.format].unknown:

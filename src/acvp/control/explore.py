@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import require_numbered
 from acvp.agents.agent import Pixels, Rows
 from acvp.agents.evaluate import FIRST_REWARD
 from acvp.agents.play import standard_errors
@@ -168,6 +169,7 @@ def explore_game(config: ExploreConfig, stage: Stage) -> dict[str, Any]:
     )
     with ExitStack() as stack:
         game = stack.enter_context(make_game(config.env_id, import_module=config.import_module))
+        require_numbered(game.action_range, "acvp explore")
         if config.predictor is not None and predictor is not None:
             require_fit(str(config.predictor), predictor, game)
         for source in config.chosen_sources:

@@ -22,6 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from acvp.actions import Actions, blank_actions, checked_vector
 from acvp.agents.agent import AGENT_SIZE, STACK, FrameStack, Pixels, Rows, agent_view
 from acvp.console import Device
 from acvp.data.store import EpisodeStore
@@ -125,8 +126,8 @@ class Imagination:
         return start
 
     @torch.inference_mode()
-    def step(self, actions: NDArray[np.int64]) -> ImaginedStep:
-        """Take an action (B,) in every episode."""
+    def step(self, actions: Actions) -> ImaginedStep:
+        """Take an action of (B,) or (B, A) in every episode."""
         order = np.concatenate([rows for rows, _ in self._groups])
         steps = [self.model.predictor.predict(state, self._tensor(actions[rows])) for rows, state in self._groups]
         sorting = np.argsort(order)
@@ -174,13 +175,15 @@ class Imagination:
             times=np.array([first + last for _, first in starts]),
         )
 
-    def _tensor(self, values: NDArray[np.uint8] | NDArray[np.int64]) -> torch.Tensor:
+    def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.model.device)
 
     @torch.inference_mode()
     def _require_heads(self) -> None:
         frames = self._draw(1, np.random.default_rng(0)).frames
-        _, state = self.model.predictor.predict(self._observe(frames), self._tensor(np.zeros(1, np.int64)))
+        _, state = self.model.predictor.predict(
+            self._observe(frames), self._tensor(blank_actions(self.store.info.action_range, 1))
+        )
         if state.outcome is None:
             raise UserError(
                 f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: "
@@ -218,7 +221,7 @@ class ImaginedEpisodes:
             raise UserError(f"observation is {observation!r}: choose frame (as predicted) or agent (4 gray 84×84)")
         store = data if isinstance(data, EpisodeStore) else EpisodeStore(data)
         self.imagination = Imagination(_model(predictor, device), store, imagination, seed=seed)
-        self.meanings = store.info.action_meanings
+        self.meanings, self.range = store.info.action_meanings, store.info.action_range
         self.horizon = horizon
         self.frames = np.zeros((episodes, *self.imagination.model.predictor.config.frame), np.uint8)
         """The newest frame of every episode, (B, H, W, C)."""
@@ -231,6 +234,13 @@ class ImaginedEpisodes:
         shape = self.frames.shape[1:] if self._stack is None else (STACK, *AGENT_SIZE)
         space: spaces.Space[Any] = spaces.Box(0, 255, shape, np.uint8)
         return space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The action space of one env: that of the game."""
+        if not self.range:
+            return spaces.Discrete(len(self.meanings))
+        return spaces.Box(*np.array(self.range, np.float32).T, dtype=np.float32)
 
     @property
     def observations(self) -> Pixels:
@@ -246,8 +256,12 @@ class ImaginedEpisodes:
             self._stack.begin(agent_view(start.frames), rows)
         return start
 
-    def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Take an action (B,) in every episode; return rewards, terminations and truncations (B,)."""
+    def step(self, actions: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Take an action of (B,) or (B, A) in every episode; return rewards, terminations and truncations (B,)."""
+        if self.range:
+            actions = np.stack([checked_vector(action, self.range, "the imagined env") for action in actions])
+        else:
+            actions = np.asarray(actions, np.int64)
         self.frames, rewards, terminated, unsure = self.imagination.step(actions)
         self._elapsed += 1
         if self._stack is not None:
@@ -260,7 +274,7 @@ class ImaginedEpisodes:
         return np.broadcast_to(frame, (*frame.shape[:2], 3)).copy()
 
 
-class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
+class ImaginedEnv(gymnasium.Env[Pixels, Any]):
     """A predictor as a Gymnasium env: real frames at the start, predicted frames from then on.
 
     The reward is by default the most likely sign by the predictor's reward head, and the episode terminates where its
@@ -292,7 +306,7 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         self._episodes = ImaginedEpisodes(predictor, data, episodes=1, **options)
         self.render_mode = render_mode
         self.observation_space = self._episodes.observation_space
-        self.action_space = spaces.Discrete(len(self._episodes.meanings))
+        self.action_space = self._episodes.action_space
 
     def get_action_meanings(self) -> list[str]:
         """Return the names of the actions."""
@@ -304,9 +318,9 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         start = self._episodes.begin(np.zeros(1, np.int64), self.np_random)
         return self._episodes.observations[0], {"episode": int(start.episodes[0]), "frame": int(start.times[0])}
 
-    def step(self, action: int | np.int64) -> EnvStep:
+    def step(self, action: Any) -> EnvStep:
         """Predict what an action leads to."""
-        rewards, terminated, truncated = self._episodes.step(np.array([action], np.int64))
+        rewards, terminated, truncated = self._episodes.step([action])
         return self._episodes.observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> Pixels:
@@ -314,7 +328,7 @@ class ImaginedEnv(gymnasium.Env[Pixels, np.int64]):
         return self._episodes.rgb(0)
 
 
-class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
+class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[Any], NDArray[Any]]):
     """Imagined envs predicted in one batch; where an episode ends, the next one starts in the same step.
 
     The last observation of an ended episode is in `info["final_obs"]`, where `info["_final_obs"]` is true.
@@ -342,7 +356,7 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
         self._episodes = ImaginedEpisodes(predictor, data, episodes=num_envs, **options)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.single_observation_space = self._episodes.observation_space
-        self.single_action_space = spaces.Discrete(len(self._episodes.meanings))
+        self.single_action_space = self._episodes.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
@@ -356,9 +370,9 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[np.int64], NDArray[Any]]):
         start = self._episodes.begin(np.arange(self.num_envs), self.np_random)
         return self._episodes.observations, {"episode": start.episodes, "frame": start.times}
 
-    def step(self, actions: NDArray[np.int64]) -> VectorStep:
-        """Predict what the actions (B,) lead to."""
-        rewards, terminated, truncated = self._episodes.step(np.asarray(actions, np.int64))
+    def step(self, actions: NDArray[Any]) -> VectorStep:
+        """Predict what the actions, (B,) or (B, A), lead to."""
+        rewards, terminated, truncated = self._episodes.step(actions)
         done = terminated | truncated
         if not done.any():
             return self._episodes.observations, rewards, terminated, truncated, {}

@@ -27,6 +27,7 @@ from typing import Any
 
 from rich.console import Console
 
+from acvp.actions import require_numbered
 from acvp.agents.agent import OF_A_RUN, load_agent
 from acvp.agents.evaluate import EVALUATION_STEPS, References, evaluation_seed, play_references
 from acvp.agents.play import mean_and_error
@@ -64,6 +65,7 @@ def learn(config: LearnConfig, console: Console) -> int:
     """Learn in rounds until the budget is used up, and return the exit code."""
     run = RunFolder(config.run)
     with make_game(config.env_id, import_module=config.import_module) as game, run.writing():
+        require_numbered(game.action_range, "acvp learn")
         _check(config, game)
         start(run, _settings(config, game), resume="auto", check=partial(_refuse_change, run, config, game))
         loop = Loop(config, run, game, console)

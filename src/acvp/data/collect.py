@@ -17,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import inf
@@ -30,12 +30,14 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from tyro.conf import arg
 
+from acvp.actions import Action, checked_vector, random_vectors
 from acvp.console import Module, optional
 from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
 from acvp.data.policies import (
     LoadPolicy,
     Player,
     Policy,
+    continuous_policy,
     load_policy,
     policy_shares,
     random_actions,
@@ -262,7 +264,7 @@ class EpisodePlayer:
     config: CollectConfig
     game: Game
     policies: dict[str, Policy]
-    recorder: EpisodeRecorder = field(default_factory=EpisodeRecorder)
+    recorder: EpisodeRecorder
 
     def __call__(self, number: int) -> Episode:
         game, recorder, seed = self.game, self.recorder, derived_seed("game", self.config.seed, number)
@@ -279,15 +281,17 @@ class EpisodePlayer:
         played_by = share._asdict() if len(self.config.shares) > 1 else {}
         return recorder.finish(number=number, seed=seed, terminated=terminated, truncated=truncated, **played_by)
 
-    def _choose(self, share: PolicyShare, player: Player, frame: np.ndarray, rng: np.random.Generator) -> int:
-        count = len(self.game.action_meanings)
+    def _choose(self, share: PolicyShare, player: Player, frame: np.ndarray, rng: np.random.Generator) -> Action:
+        count, limits = len(self.game.action_meanings), self.game.action_range
         if rng.random() < share.epsilon:
             show(player, frame)
-            return int(random_actions(rng, count, 1)[0])
-        action = int(player(frame))
-        if not 0 <= action < count:
+            return random_vectors(rng, limits, 1)[0] if limits else int(random_actions(rng, count, 1)[0])
+        action = player(frame)
+        if limits:
+            return checked_vector(action, limits, f"policy {share.policy!r}")
+        if np.ndim(action) or not 0 <= action < count:
             raise UserError(f"policy {share.policy!r} chose action {action}; the game has 0 to {count - 1}")
-        return action
+        return int(action)
 
 
 def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> EpisodePlayer:
@@ -300,7 +304,10 @@ def make_player(config: CollectConfig, load: LoadPolicy = load_policy) -> Episod
         game = make_game(config.env_id, max_steps=MAX_STEPS, **options)  # type: ignore[arg-type]
     if len(game.action_meanings) > MAX_ACTIONS:
         raise UserError(f"{game.env_id} has {len(game.action_meanings)} actions, a dataset can have {MAX_ACTIONS}")
-    return EpisodePlayer(config, game, policies)
+    limits = game.action_range
+    if limits:
+        policies = {name: continuous_policy(name, limits, policy) for name, policy in policies.items()}
+    return EpisodePlayer(config, game, policies, EpisodeRecorder(limits))
 
 
 def _make_player_again(config: CollectConfig, load: LoadPolicy) -> EpisodePlayer:
@@ -380,6 +387,7 @@ def _describe(config: CollectConfig, game: Game) -> StoreInfo:
         settings=game.settings,
         frame_shape=game.frame_shape,
         action_meanings=game.action_meanings,
+        action_range=game.action_range,
         policy=", ".join(dict.fromkeys(config.policy)),
         epsilon=fmean(share.epsilon for share in shares),
         seed=config.seed,

@@ -8,10 +8,11 @@ An episode is stored in a part file, a safetensors file that never changes:
 tensors   chunks      uint8 (bytes,)  the compressed frames, 16 a chunk, one chunk after the other
           chunk_ends  int64 (chunks,) where each chunk ends in `chunks`
           palette     uint8 (K, 3)    absent where frames are raw RGB
-          actions     int16 (T,)      rewards float32 (T,)      lives int16 (T + 1,)
+          actions     int16 (T,)      numbers; or float32 (T, A), continuous actions
+          rewards     float32 (T,)    lives int16 (T + 1,)
 metadata  acvp        JSON: part_format and the fields of EpisodeHeader
 
-Shapes: T actions, n frames asked for, H height, W width, K colors.
+Shapes: T actions, A components of a continuous action, n frames asked for, H height, W width, K colors.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from acvp.actions import Actions
 from acvp.data.frames import MAX_COLORS, Indices, Palette, PaletteEncoder, TooManyColorsError, colorize
 from acvp.errors import UserError
 
@@ -120,7 +122,7 @@ class Episode:
     """An episode with compressed frames; reading frames decodes only the chunks that hold them."""
 
     header: EpisodeHeader
-    actions: NDArray[np.int16]  # (T,)
+    actions: Actions  # int16 (T,), or float32 (T, A)
     rewards: NDArray[np.float32]  # (T,)
     lives: NDArray[np.int16]  # (T + 1,), -1: the game has no lives
     palette: Palette | None  # None: raw RGB, the episode has over 256 colors
@@ -231,14 +233,14 @@ class Episode:
             raise UserError(f"{self._name}: chunk {number} is damaged ({error})") from error
 
 
-def _hash_as_indices(frames: NDArray[np.uint8], actions: NDArray[np.int16]) -> str:
+def _hash_as_indices(frames: NDArray[np.uint8], actions: Actions) -> str:
     encoder, digest = PaletteEncoder(), hashlib.sha256()
     for frame in frames:
         digest.update(encoder.encode(frame).data)
     return finish_content_hash(digest, encoder.palette, actions)
 
 
-def finish_content_hash(frames: hashlib._Hash, palette: Palette | None, actions: NDArray[np.int16]) -> str:
+def finish_content_hash(frames: hashlib._Hash, palette: Palette | None, actions: Actions) -> str:
     """Add palette and actions to a hash of stored frames and return it."""
     frames.update(b"" if palette is None else palette.tobytes())
     frames.update(actions.tobytes())
@@ -311,7 +313,9 @@ def _header(values: Any) -> EpisodeHeader:
 def _check_tensors(header: EpisodeHeader, tensors: dict[str, NDArray[Any]]) -> None:
     steps, chunk_count = header.frames - 1, -(-header.frames // CHUNK_FRAMES)
     _expect(tensors, "chunk_ends", "int64", (chunk_count,))
-    _expect(tensors, "actions", "int16", (steps,))
+    actions = tensors.get("actions", np.empty(0))
+    continuous = actions.dtype == np.float32 and actions.ndim == 2 and 1 <= actions.shape[1] <= MAX_ACTIONS
+    _expect(tensors, "actions", *("float32", (steps, actions.shape[1])) if continuous else ("int16", (steps,)))
     _expect(tensors, "rewards", "float32", (steps,))
     _expect(tensors, "lives", "int16", (header.frames,))
     stops = [0, *tensors["chunk_ends"].tolist()]

@@ -99,6 +99,16 @@ def _refuse_different(first: EpisodeStore, other: EpisodeStore) -> None:
             f"{first.path} has {len(ours)} actions ({_listed(ours)}), {other.path} {len(theirs)} ({_listed(theirs)}): "
             "only datasets with the same actions can be joined"
         )
+    if first.info.action_range != other.info.action_range:
+        raise UserError(
+            f"{first.path} has actions {_ranges(first.info)}, {other.path} {_ranges(other.info)}: only datasets with "
+            "the same actions can be joined"
+        )
+
+
+def _ranges(info: StoreInfo) -> str:
+    limits = [f"from {low:g} to {high:g}" for low, high in info.action_range]
+    return _listed(limits) if limits else "that are numbers"
 
 
 def _listed(names: Sequence[str]) -> str:

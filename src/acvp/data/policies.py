@@ -9,6 +9,8 @@ the player: a function from the current frame to an action.
 
 A player that needs every frame may have a method `observe(frame)`: it is shown the frames after which it is not asked,
 because a random action is taken instead.
+
+Where actions are continuous, the names are those of the components, and a player returns a vector of them.
 """
 
 from __future__ import annotations
@@ -16,17 +18,19 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import ActionRange, random_vectors, require_numbered
 from acvp.data.store import PolicyShare
 from acvp.envs.game import parse
 from acvp.errors import UserError, describe, user_code
 from acvp.seeding import generator
 
-Player = Callable[[NDArray[np.uint8]], int]
+Player = Callable[[NDArray[np.uint8]], Any]
+"""Returns a number, or a vector where actions are continuous."""
 Policy = Callable[[tuple[str, ...], np.random.Generator], Player]
 LoadPolicy = Callable[[str], Policy]
 
@@ -90,6 +94,37 @@ def held_policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> P
         return action
 
     return play
+
+
+def continuous_policy(name: str, limits: ActionRange, own: Policy) -> Policy:
+    """Return a policy of continuous actions: random vectors, held for as long as the name says, or the user's own."""
+    if name.startswith((AGENT, PLAN)):
+        require_numbered(limits, f"policy {name}")
+    if name not in NAMED_POLICIES:
+        return own
+
+    def policy(action_meanings: tuple[str, ...], rng: np.random.Generator) -> Player:
+        vector, left = random_vectors(rng, limits, 1)[0], 0
+
+        def play(frame: NDArray[np.uint8]) -> Any:
+            nonlocal vector, left
+            if left == 0:
+                vector, left = random_vectors(rng, limits, 1)[0], _steps(name, rng)
+            left -= 1
+            return vector
+
+        return play
+
+    return policy
+
+
+def _steps(name: str, rng: np.random.Generator) -> int:
+    """Return for how many steps a named policy keeps an action."""
+    if name == "random":
+        return 1
+    if name == "sticky-random":
+        return int(rng.geometric(1 / MEAN_REPEATS))
+    return int(rng.integers(HELD_STEPS[0], HELD_STEPS[1] + 1))
 
 
 NAMED_POLICIES: dict[str, Policy] = {
@@ -159,10 +194,12 @@ class _CheckedPlayer:
     def __init__(self, name: str, player: Player) -> None:
         self._name, self._player = name, player
 
-    def __call__(self, frame: NDArray[np.uint8]) -> int:
+    def __call__(self, frame: NDArray[np.uint8]) -> Any:
         """Return the next action."""
         with user_code(f"the player of policy {self._name!r}"):
             action = self._player(frame)
+        if np.ndim(action):
+            return action
         try:
             return operator.index(action)
         except TypeError as error:

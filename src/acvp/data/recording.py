@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import Action, ActionRange, Actions, checked_vector, wrong_actions
 from acvp.data.episode import (
     CHUNK_FRAMES,
     MAX_ACTIONS,
@@ -30,7 +31,6 @@ from acvp.data.frames import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsErr
 from acvp.data.store import (
     INDEX_NAME,
     PARTS_NAME,
-    STORE_FORMAT,
     STORE_NAME,
     IndexEntry,
     StoreError,
@@ -59,8 +59,9 @@ MAX_REWARD = float(np.finfo(np.float32).max)
 class EpisodeRecorder:
     """Records episodes one after another; memory holds at most 16 raw frames."""
 
-    def __init__(self) -> None:
-        self._encoder = PaletteEncoder()
+    def __init__(self, action_range: ActionRange = ()) -> None:
+        """Record numbered actions, or continuous ones in a range."""
+        self._encoder, self._range = PaletteEncoder(), action_range
 
     def start(self, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1) -> None:
         """Begin an episode with its first frame; for `keys` see PaletteEncoder.encode."""
@@ -70,7 +71,7 @@ class EpisodeRecorder:
         self._height, self._width = frame.shape[:2]
         self._pending: list[NDArray[np.uint8]] = []
         self._chunks: list[bytes] = []
-        self._actions: list[int] = []
+        self._actions: list[Action] = []
         self._rewards: list[float] = []
         self._lives = [lives]
         self._content = hashlib.sha256()
@@ -78,10 +79,12 @@ class EpisodeRecorder:
         self._append(frame, keys)
 
     def step(
-        self, action: int, reward: float, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1
+        self, action: Action, reward: float, frame: Frame, keys: NDArray[np.uint8] | None = None, lives: int = -1
     ) -> None:
         """Add a step; UserError for numbers that a part file cannot hold."""
-        if not 0 <= action < MAX_ACTIONS:
+        if self._range:
+            action = checked_vector(action, self._range, f"step {self.frames}")
+        elif not 0 <= action < MAX_ACTIONS:
             raise UserError(f"step {self.frames}: action {action}; actions are numbers from 0 to {MAX_ACTIONS - 1}")
         if not abs(reward) <= MAX_REWARD:
             raise UserError(f"step {self.frames}: reward {reward}; rewards are finite and fit into 32 bits")
@@ -124,12 +127,18 @@ class EpisodeRecorder:
         )
         return Episode(
             header,
-            np.array(self._actions, np.int16),
+            self._stored_actions(len(self._actions)),
             np.array(self._rewards, np.float32),
             np.array(self._lives, np.int16),
             None if self._raw_rgb else self._encoder.palette,
             tuple(self._chunks),
         )
+
+    def _stored_actions(self, count: int) -> Actions:
+        """Return the first actions as they are stored: int16 (count,), or float32 (count, A)."""
+        if self._range:
+            return np.array(self._actions[:count], np.float32).reshape(-1, len(self._range))
+        return np.array(self._actions[:count], np.int16)
 
     def _append(self, frame: Frame, keys: NDArray[np.uint8] | None) -> None:
         if not self._raw_rgb:
@@ -154,7 +163,7 @@ class EpisodeRecorder:
 
     def _hash(self, actions: int) -> str:
         palette = None if self._raw_rgb else self._encoder.palette
-        return finish_content_hash(self._content.copy(), palette, np.array(self._actions[:actions], np.int16))
+        return finish_content_hash(self._content.copy(), palette, self._stored_actions(actions))
 
     def _change_to_rgb(self) -> None:
         """Over 256 colors: convert the frames so far from indices to raw RGB, and record RGB from here on."""
@@ -224,14 +233,12 @@ class StoreWriter:
 
     def _check(self, episode: Episode) -> None:
         height, width, _ = self.info.frame_shape
-        header, count = episode.header, len(self.info.action_meanings)
+        header = episode.header
         if (header.height, header.width) != (height, width):
             raise StoreError(f"an episode of {header.height}×{header.width} frames for a dataset of {height}×{width}")
-        if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < count:
-            raise StoreError(
-                f"actions {episode.actions.min()} to {episode.actions.max()} in episode {header.number}, "
-                f"but the dataset has actions 0 to {count - 1}"
-            )
+        wrong = wrong_actions(episode.actions, len(self.info.action_meanings), self.info.action_range)
+        if wrong is not None:
+            raise StoreError(f"episode {header.number} has {wrong}")
 
     def _enter(self, entry: IndexEntry) -> None:
         append_line(self.path / INDEX_NAME, entry.to_line())
@@ -278,7 +285,7 @@ def open_writer(path: str | Path, info: StoreInfo) -> Iterator[StoreWriter]:
         if (path / STORE_NAME).exists():
             _refuse_changed_info(path, info)
         else:
-            write_atomic(path / STORE_NAME, seal({"store_format": STORE_FORMAT} | info.to_json()))
+            write_atomic(path / STORE_NAME, seal({"store_format": info.store_format} | info.to_json()))
         writer = StoreWriter(path, info)
         writer.adopt_finished_parts()
         yield writer

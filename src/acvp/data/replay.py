@@ -68,7 +68,7 @@ def replay(episode: Episode, game: Game, stop: int | None = None) -> Iterator[in
         if ended:
             raise _difference(episode, f"the game ends with action {t - 2}, before the recording does")
         if t:
-            step = game.step(int(episode.actions[t - 1]))
+            step = game.step(episode.actions[t - 1])
         else:
             step = Step(game.reset(episode.header.seed), 0.0, terminated=False, truncated=False)
         _compare(episode, t, frame, step, game.lives)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from acvp.actions import ActionRange, checked_range
 from acvp.console import counted
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
@@ -31,6 +32,8 @@ from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
 
 STORE_FORMAT = 1
+CONTINUOUS_FORMAT = 2
+"""Store format of datasets with continuous actions, which 0.1 cannot read."""
 STORE_NAME = "store.json"
 INDEX_NAME = "index.jsonl"
 PARTS_NAME = "episodes"
@@ -76,6 +79,9 @@ class StoreInfo:
     """Versions of the libraries that made the frames."""
     mix: tuple[PolicyShare, ...] = ()
     """The policies of a mix with their ε; empty: one policy played all episodes."""
+    action_range: ActionRange = ()
+    """Lowest and highest value of each component of a continuous action, whose names `action_meanings` has; empty:
+    actions are numbers."""
     shard: str = ""
     """Which part of a collection it is, such as 3/16; empty: all of it."""
 
@@ -84,9 +90,14 @@ class StoreInfo:
         """Who played, in words."""
         return "; ".join(map(str, self.mix or (PolicyShare(self.policy, self.epsilon),)))
 
+    @property
+    def store_format(self) -> int:
+        """The format that its store.json names."""
+        return CONTINUOUS_FORMAT if self.action_range else STORE_FORMAT
+
     def to_json(self) -> dict[str, Any]:
-        """Return the fields by name; `mix` and `shard` only where there is one, as in datasets of 0.1.0."""
-        left_out = {name for name in ("mix", "shard") if not getattr(self, name)}
+        """Return the fields by name; those that datasets of 0.1.0 do not have only where they say something."""
+        left_out = {name for name in ("mix", "shard", "action_range") if not getattr(self, name)}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
@@ -196,6 +207,10 @@ class EpisodeStore(Sequence[Episode]):
                 f"{episode.origin}: frames of {episode.header.height}×{episode.header.width} "
                 f"in a dataset of {height}×{width}"
             )
+        if (episode.actions.ndim == 2) != bool(self.info.action_range):
+            raise StoreError(
+                f"{episode.origin}: its actions are {'vectors' * (episode.actions.ndim == 2) or 'numbers'}"
+            )
         return episode
 
     def __iter__(self) -> Iterator[Episode]:
@@ -205,9 +220,10 @@ class EpisodeStore(Sequence[Episode]):
     def __repr__(self) -> str:
         height, width, _ = self.info.frame_shape
         colors = "RGB" if self.palette is None else f"{counted(len(self.palette), 'color')}"
+        kind = "action component" if self.info.action_range else "action"
         return (
             f"EpisodeStore({str(self.path)!r}: {self.info.env_id}, {counted(len(self), 'episode')}, "
-            f"{counted(self.frames, 'frame')} {height}×{width} {colors}, {counted(self.action_count, 'action')}, "
+            f"{counted(self.frames, 'frame')} {height}×{width} {colors}, {counted(self.action_count, kind)}, "
             f"{self.size / 1e6:.1f} MB)"
         )
 
@@ -255,6 +271,7 @@ class EpisodeStore(Sequence[Episode]):
 
     @property
     def action_count(self) -> int:
+        """Number of actions, or of components of a continuous action."""
         return len(self.info.action_meanings)
 
     @cached_property
@@ -286,9 +303,12 @@ def read_info(path: Path) -> StoreInfo:
     try:
         body = unseal(read_file(file, path))
         version = body.pop("store_format", None)
-        if version != STORE_FORMAT:
-            raise ValueError(f"store format {version!r}, this acvp reads {STORE_FORMAT}; a newer acvp may read it")
-        return checked_info(StoreInfo(**body))
+        if version not in (STORE_FORMAT, CONTINUOUS_FORMAT):
+            raise ValueError(f"store format {version!r}, this acvp reads 1 and 2; a newer acvp may read it")
+        info = checked_info(StoreInfo(**body))
+        if version != info.store_format:
+            raise ValueError(f"store format {version} with the range of actions {info.action_range!r:.80}")
+        return info
     except OSError as error:
         raise StoreError(f"{file}: cannot be read ({error.strerror})") from error
     except (ValueError, TypeError) as error:
@@ -307,7 +327,11 @@ def checked_info(info: StoreInfo) -> StoreInfo:
     named = isinstance(meanings, list | tuple) and all(isinstance(meaning, str) for meaning in meanings)
     if not named or len(meanings) > MAX_ACTIONS:
         raise ValueError(f"actions {meanings!r:.80}: a name for each and at most {MAX_ACTIONS} are possible")
-    return replace(info, frame_shape=(shape[0], shape[1], 3), action_meanings=tuple(meanings), mix=_mix(info.mix))
+    limits = checked_range(info.action_range)
+    if limits and len(limits) != len(meanings):
+        raise ValueError(f"{len(limits)} ranges for {len(meanings)} components of actions")
+    size = shape[0], shape[1], 3
+    return replace(info, frame_shape=size, action_meanings=tuple(meanings), action_range=limits, mix=_mix(info.mix))
 
 
 def _mix(values: Any) -> tuple[PolicyShare, ...]:

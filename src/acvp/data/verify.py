@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from acvp.actions import Actions, wrong_actions
 from acvp.console import counted
 from acvp.data.episode import OPENING_FRAMES, Episode
 from acvp.data.store import (
@@ -115,8 +116,9 @@ def _contradictions(episode: Episode, info: StoreInfo | None) -> Iterator[str]:
         return
     if (header.height, header.width) != info.frame_shape[:2]:
         yield f"frames of {header.height}×{header.width} in a dataset of {info.frame_shape[0]}×{info.frame_shape[1]}"
-    if len(episode.actions) and not 0 <= episode.actions.min() <= episode.actions.max() < len(info.action_meanings):
-        yield f"an action outside 0 to {len(info.action_meanings) - 1}"
+    wrong = wrong_actions(episode.actions, len(info.action_meanings), info.action_range)
+    if wrong is not None:
+        yield wrong
 
 
 SHEET_COLUMNS, SHEET_ROWS = 6, 4
@@ -196,8 +198,11 @@ def _settings(settings: dict[str, object]) -> str:
 class Contents:
     """What the episodes of a dataset add up to."""
 
-    actions: NDArray[np.int64]
-    """How often each action was taken, (A,)."""
+    actions: NDArray[np.float64]
+    """How often each action was taken, (A,); the sums of components of continuous actions."""
+    squares: NDArray[np.float64]
+    """Sums of the squares of components, (A,)."""
+    steps: int = 0
     terminated: int = 0
     """Episodes that terminated."""
     frames: dict[str, int] = field(default_factory=dict)
@@ -205,13 +210,22 @@ class Contents:
     returns: dict[str, list[float]] = field(default_factory=dict)
     """Sums of the rewards of each policy's episodes."""
 
+    def add_actions(self, actions: Actions) -> None:
+        """Count the actions of an episode."""
+        self.steps += len(actions)
+        if actions.ndim == 1:
+            self.actions += np.bincount(actions, minlength=len(self.actions))[: len(self.actions)]
+            return
+        self.actions += actions.sum(0, dtype=np.float64)
+        self.squares += np.square(actions, dtype=np.float64).sum(0)
+
 
 def _contents(store: EpisodeStore) -> Contents:
     """Read every episode once; memory does not grow with the frames."""
-    contents = Contents(np.zeros(max(1, store.action_count), np.int64))
+    contents = Contents(*np.zeros((2, max(1, store.action_count))))
     for position, episode in enumerate(store):
         name = str(store.player(position, episode.header))
-        contents.actions += np.bincount(episode.actions, minlength=len(contents.actions))[: len(contents.actions)]
+        contents.add_actions(episode.actions)
         contents.terminated += episode.header.terminated
         contents.frames[name] = contents.frames.get(name, 0) + len(episode)
         contents.returns.setdefault(name, []).append(float(episode.rewards.sum()))
@@ -227,6 +241,11 @@ def _policy_shares(contents: Contents) -> str:
 
 
 def _action_shares(store: EpisodeStore, contents: Contents) -> str:
+    if store.info.action_range:
+        mean = contents.actions / max(1, contents.steps)
+        spread = np.sqrt(np.maximum(contents.squares / max(1, contents.steps) - mean**2, 0))
+        parts = zip(store.info.action_meanings, store.info.action_range, mean, spread, strict=True)
+        return ", ".join(f"{name} {low:g} to {high:g} (mean {m:.2f} ± {s:.2f})" for name, (low, high), m, s in parts)
     total = max(1, int(contents.actions.sum()))
     shares = zip(store.info.action_meanings, contents.actions.tolist(), strict=False)
     return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shares)

@@ -4,7 +4,7 @@ The batch of step s is a pure function of (seed, s, rank): a resumed or distribu
 
 An episode that is shorter than a window is padded: before its start, its first frame is repeated, with action 0 (which
 is NOOP in Atari) and no rewards in between. So all of its frames but the first can be predicted. Longer episodes are
-not padded.
+not padded. Where actions are continuous, the one in between has the values nearest to 0.
 
 Shapes: B windows, L = context + horizon frames, n frames asked for, H height, W width; h, w, C of a view.
 """
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import Actions, blank_actions
 from acvp.data.episode import CHUNK_FRAMES, Episode
 from acvp.data.frames import Palette, Translation, View, translation
 from acvp.data.store import EpisodeStore
@@ -59,8 +60,8 @@ class WindowBatch(NamedTuple):
 
     frames: NDArray[np.uint8]
     """(B, L, H, W) indices into `palette`, or (B, L, H, W, channels) pixels where that is None."""
-    actions: NDArray[np.int64]
-    """(B, L - 1)"""
+    actions: Actions
+    """int64 (B, L - 1), or float32 (B, L - 1, A)"""
     rewards: NDArray[np.float32]
     """(B, L - 1)"""
     terminated: NDArray[np.bool_]
@@ -186,7 +187,7 @@ class Windows:
         """Return windows as one batch."""
         length = self.window.length
         frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
-        actions = np.zeros((len(numbers), length - 1), np.int64)
+        actions = blank_actions(self.store.info.action_range, len(numbers), length - 1)
         rewards = np.zeros((len(numbers), length - 1), np.float32)
         terminated = np.zeros((len(numbers), length - 1), np.bool_)
         for row, number in enumerate(numbers.tolist()):
@@ -290,9 +291,9 @@ class WindowReader:
             block = self.frames(start, min(start + CHUNK_FRAMES, first + count))
             yield from block.swapaxes(0, 1)
 
-    def actions(self, first: int, stop: int) -> NDArray[np.int64]:
-        """Return actions `first` to `stop` - 1 of each window, (B, n)."""
-        actions = np.zeros((len(self.starts), stop - first), np.int64)
+    def actions(self, first: int, stop: int) -> Actions:
+        """Return actions `first` to `stop` - 1 of each window, (B, n) or (B, n, A)."""
+        actions = blank_actions(self.store.info.action_range, len(self.starts), stop - first)
         for row, (episode, frame) in zip(actions, self.starts, strict=True):
             padding = min(stop - first, max(0, -frame - first))
             row[padding:] = self.store[episode].actions[frame + first + padding : frame + stop]

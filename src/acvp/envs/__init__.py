@@ -1,9 +1,10 @@
-"""Games: Atari, any Gymnasium env with image frames and discrete actions, and ToyGame."""
+"""Games: Atari, any Gymnasium env with image frames and numbered or continuous actions, ToyGame and DriftGame."""
 
+from acvp.envs.drift import DriftGame
 from acvp.envs.game import Game, SavedState, Step
 from acvp.envs.gym import load_module, make_game, register_envs
 from acvp.envs.toy import ToyGame
 
-__all__ = ["Game", "SavedState", "Step", "ToyGame", "load_module", "make_game", "register_envs"]
+__all__ = ["DriftGame", "Game", "SavedState", "Step", "ToyGame", "load_module", "make_game", "register_envs"]
 
 register_envs()

@@ -155,7 +155,7 @@ class AtariGame(Game):
             self._ale.reset_game()
         else:
             self._put_back(state.payload)
-            self._ale.act(self._action_set[state.last_action])
+            self._ale.act(self._action_set[state.last_action])  # type: ignore[index]
         return self._put_back(state.payload)
 
     def _put_back(self, payload: bytes) -> Frame:

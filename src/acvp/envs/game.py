@@ -1,4 +1,4 @@
-"""The interface of all games: uint8 frames, actions 0 to A - 1, episodes that follow from their seed and actions.
+"""The interface of all games: uint8 frames, actions 0 to A - 1 or vectors, episodes that follow from seed and actions.
 
 A game can save its state, return to it, and try plans of actions from where it is. The name of an action says where it
 moves and whether it fires: from it come labels, order and pairs of actions.
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from acvp.actions import Action, ActionRange, blank_actions, checked_vector
 from acvp.errors import UserError
 
 _MAGIC = b"acvp-state-1\n"
@@ -41,7 +42,7 @@ class SavedState:
     """Whether the episode was over."""
     lives: int
     """Lives left; -1: the game has no lives."""
-    last_action: int
+    last_action: int | list[float]
     """The action executed last, which a sticky joystick may repeat."""
     generator: dict[str, Any] | None
     """State of the sticky joystick's generator, None before it is used."""
@@ -96,7 +97,7 @@ class Step(NamedTuple):
 
 
 class Game(ABC):
-    """A game with image frames and discrete actions.
+    """A game with image frames and numbered or continuous actions.
 
     One `step` is one agent step: the action is held for `frame_skip` emulator steps. With `sticky` > 0, each emulator
     step repeats the action before it with that probability (Machado et al., 2018; action 0 before the first). The
@@ -117,10 +118,13 @@ class Game(ABC):
         action_meanings: Sequence[str],
         settings: dict[str, Json],
         limit: int | None,
+        action_range: ActionRange = (),
     ) -> None:
         self.env_id = env_id
         self.frame_shape = frame_shape
         self.action_meanings = tuple(action_meanings)
+        self.action_range = action_range
+        """Limits of each component of a continuous action; empty: actions are numbers."""
         self.settings = settings
         self.versions = {name: version(name) for name in ("gymnasium", "numpy")}
         self._sticky = float(settings["sticky"] or 0)
@@ -129,28 +133,27 @@ class Game(ABC):
         """Agent steps after which an episode is truncated; None: never."""
         self._elapsed = 0
         self._ended = True
-        self._last_action = 0
+        self._last_action = self._no_action()
         self._generator: np.random.Generator | None = None
         self._seed = 0
-        self._taken: list[int] = []  # the actions since reset, of games that cannot save their state
+        self._taken: list[Action] = []  # the actions since reset, of games that cannot save their state
 
     def reset(self, seed: int) -> Frame:
         """Begin the episode of this seed and return its first frame."""
         frame = self._begin(seed)
         self._seed, self._taken = seed, []
-        self._elapsed, self._ended, self._last_action = 0, False, 0
+        self._elapsed, self._ended, self._last_action = 0, False, self._no_action()
         self._generator = np.random.default_rng(seed) if self._sticky else None
         return frame
 
-    def step(self, action: int) -> Step:
+    def step(self, action: Action) -> Step:
         """Take one agent step."""
         if self._ended:
             raise RuntimeError(f"{self.env_id} has no running episode: call reset(seed) or restore(state) before step")
-        if not 0 <= action < len(self.action_meanings):
-            raise UserError(f"action {action} is out of range: {self.env_id} has {self._action_list()}")
-        step = self._emulate(self._executed(operator.index(action)))
+        action = self._checked(action)
+        step = self._emulate(self._executed(action))
         if not self.can_save:
-            self._taken.append(operator.index(action))
+            self._taken.append(action)
         self._elapsed += 1
         if self.limit is not None and self._elapsed >= self.limit and not step.terminated:
             step = step._replace(truncated=True)
@@ -165,7 +168,7 @@ class Game(ABC):
             elapsed=self._elapsed,
             ended=self._ended,
             lives=self.lives,
-            last_action=self._last_action,
+            last_action=self._last_action if isinstance(self._last_action, int) else self._last_action.tolist(),
             generator=dict(self._generator.bit_generator.state) if self._generator else None,
             payload=payload,
         )
@@ -176,12 +179,13 @@ class Game(ABC):
             raise UserError(f"the saved state is of {state.env_id}, this game is {self.env_id}: make_game the same one")
         generator = _generator_at(state.generator) if self._sticky else None
         frame = self._return_to(state)
-        self._elapsed, self._ended, self._last_action = state.elapsed, state.ended, state.last_action
+        self._elapsed, self._ended = state.elapsed, state.ended
+        self._last_action = self._checked(state.last_action)  # type: ignore[arg-type]
         self.lives = state.lives
         self._generator = generator
         return frame
 
-    def branch(self, plans: Iterable[Sequence[int]]) -> Iterator[list[Step]]:
+    def branch(self, plans: Iterable[Sequence[Action]]) -> Iterator[list[Step]]:
         """Try each plan of actions from here and yield its steps, up to the plan's end or the episode's.
 
         Whenever it yields, the game is back where it was, and continues bit for bit as if nothing had been tried. A
@@ -199,7 +203,7 @@ class Game(ABC):
                     self._play_again(taken)
             yield steps
 
-    def _play_again(self, actions: Sequence[int]) -> None:
+    def _play_again(self, actions: Sequence[Action]) -> None:
         """Return to where the episode was after some actions, by its seed."""
         self.reset(self._seed)
         if len(self._follow(actions)) < len(actions):
@@ -207,7 +211,7 @@ class Game(ABC):
                 f"{self.env_id} ended earlier when it was played again: episodes must follow from seed and actions"
             )
 
-    def _follow(self, plan: Sequence[int]) -> list[Step]:
+    def _follow(self, plan: Sequence[Action]) -> list[Step]:
         steps: list[Step] = []
         for action in plan:
             steps.append(self.step(action))
@@ -231,7 +235,7 @@ class Game(ABC):
     def _begin(self, seed: int) -> Frame: ...
 
     @abstractmethod
-    def _emulate(self, actions: Sequence[int]) -> Step:
+    def _emulate(self, actions: Sequence[Any]) -> Step:
         """Run one emulator step per action and return the last frame and the sum of rewards."""
 
     def _payload(self) -> bytes:
@@ -243,7 +247,18 @@ class Game(ABC):
     def _return_to(self, state: SavedState) -> Frame:
         raise UserError(f"{self.env_id} cannot restore a state: its env has no restore_state (docs/environments.md)")
 
-    def _executed(self, action: int) -> Sequence[int]:
+    def _checked(self, action: Action) -> Action:
+        """Return an action as a number or a float32 vector; UserError if it is out of range."""
+        if self.action_range:
+            return checked_vector(action, self.action_range, self.env_id)
+        if np.ndim(action) or not 0 <= action < len(self.action_meanings):
+            raise UserError(f"action {action!r:.60} is out of range: {self.env_id} has {self._action_list()}")
+        return operator.index(action)
+
+    def _no_action(self) -> Action:
+        return blank_actions(self.action_range, 1)[0] if self.action_range else 0
+
+    def _executed(self, action: Action) -> Sequence[Action]:
         """Return the action of each emulator step in one agent step."""
         if self._generator is None:
             self._last_action = action

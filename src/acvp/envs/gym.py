@@ -1,7 +1,8 @@
 """Games by name: `freeway`, `ALE/Freeway-v5`, `acvp/Toy-v0`, `my_module:My-v0`; any Gymnasium env as a Game.
 
-An env has uint8 image observations and discrete actions. Importing `acvp.envs` registers the ids of acvp and loads no
-torch. Gymnasium 1 has no plugin loader, so the module stands before the id: `gymnasium.make("acvp.envs:acvp/Toy-v0")`.
+An env has uint8 image observations, and actions that are numbered (Discrete) or continuous (a Box of floats with
+limits). Importing `acvp.envs` registers the ids of acvp and loads no torch. Gymnasium 1 has no plugin loader, so the
+module stands before the id: `gymnasium.make("acvp.envs:acvp/Toy-v0")`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing
 
+from acvp.actions import Action, range_of
 from acvp.envs.atari import FRAME_SKIP, AtariGame, atari_games, atari_id
+from acvp.envs.drift import DRIFT_ID, DRIFT_STEPS
 from acvp.envs.game import Frame, Game, Json, SavedState, Step
 from acvp.envs.toy import TOY_ID, TOY_STEPS
 from acvp.errors import UserError, describe, one_line, user_code
 
 Env = gymnasium.Env[Any, Any]
 IMAGINED_ID = "acvp/Imagined-v0"
+SHORT_NAMES = {"toy": TOY_ID, "drift": DRIFT_ID}
 MAX_LIVES = np.iinfo(np.int16).max
 MAX_REWARD = float(np.finfo(np.float32).max)
 
@@ -44,15 +48,15 @@ class GymGame(Game):
         with user_code(f"{env_id}: observation_space or action_space"):
             observations, actions = env.observation_space, env.action_space
         shape = _image_shape(env_id, observations)
-        space = _action_space(env_id, actions)
-        self._start = int(space.start)
-        self._raw_shape = observations.shape
+        self._actions, self._raw_shape = _checked_actions(env_id, actions), observations.shape
+        box = self._actions if isinstance(self._actions, spaces.Box) else None
         super().__init__(
             env_id=env_id,
             frame_shape=(shape[0], shape[1], 3),
-            action_meanings=_meanings(env_id, self._env, int(space.n)),
+            action_meanings=_meanings(env_id, self._env, self._action_count),
             settings=settings,
             limit=limit,
+            action_range=() if box is None else range_of(box.low, box.high),
         )
         self.can_save = all(callable(getattr(self._env, name, None)) for name in ("save_state", "restore_state"))
 
@@ -65,11 +69,12 @@ class GymGame(Game):
         self.lives = self._lives("reset", info)
         return self._frame("reset", observation)
 
-    def _emulate(self, actions: Sequence[int]) -> Step:
+    def _emulate(self, actions: Sequence[Action]) -> Step:
         total = 0.0
         for action in actions:
-            with user_code(f"{self.env_id}: step({action + self._start})"):
-                returned = self._env.step(action + self._start)
+            own = self._own(action)
+            with user_code(f"{self.env_id}: step({own})"):
+                returned = self._env.step(own)
             if not isinstance(returned, tuple) or len(returned) != 5:
                 raise self._nonsense("step", "(observation, reward, terminated, truncated, info)", returned)
             observation, reward, terminated, truncated, info = returned
@@ -81,6 +86,18 @@ class GymGame(Game):
                 break
         self.lives = self._lives("step", info)
         return Step(self._frame("step", observation), total, bool(terminated), bool(truncated))
+
+    def _own(self, action: Action) -> Any:
+        """Return an action as the env takes it: from its first number on, or in the shape of its Box."""
+        if isinstance(action, int):
+            return action + int(getattr(self._actions, "start", 0))
+        return action.reshape(self._actions.shape).astype(self._actions.dtype)
+
+    @property
+    def _action_count(self) -> int:
+        """Number of actions, or of components of a continuous action."""
+        space = self._actions
+        return int(space.n) if isinstance(space, spaces.Discrete) else math.prod(space.shape)
 
     def _payload(self) -> bytes:
         if not self.can_save:
@@ -169,11 +186,21 @@ def _image_shape(env_id: str, space: spaces.Space[Any]) -> tuple[int, ...]:
     return space.shape
 
 
-def _action_space(env_id: str, space: spaces.Space[Any]) -> spaces.Discrete:
-    if not isinstance(space, spaces.Discrete):
+def _checked_actions(env_id: str, space: spaces.Space[Any]) -> spaces.Discrete | spaces.Box:
+    """Return the action space; UserError for actions that are neither numbered nor vectors of floats with limits."""
+    if isinstance(space, spaces.Discrete):
+        return space
+    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating) or 0 in space.shape:
         raise UserError(
-            f"the actions of {env_id} are {space}, not Discrete: register a version wrapped to offer a list of actions "
-            "(gymnasium.wrappers.TransformAction) and name its module with --import"
+            f"the actions of {env_id} are {space}, neither Discrete nor a Box of floats: register a version wrapped to "
+            "offer one of them (gymnasium.wrappers.TransformAction) and name its module with --import"
+        )
+    with np.errstate(over="ignore"):
+        limits = np.array([space.low, space.high]).astype(np.float32)
+    if not np.isfinite(limits).all():
+        raise UserError(
+            f"the actions of {env_id} are {space}, without finite limits: register a version wrapped in "
+            "gymnasium.wrappers.TransformAction with a Box that has them and name its module with --import"
         )
     return space
 
@@ -222,11 +249,11 @@ def make_game(
     for name in (module, import_module):
         _refuse_unimported(bare, name)
     import_module = module or import_module
-    canonical = None if bare in (TOY_ID, "toy") else atari_id(bare)
+    canonical = None if bare in SHORT_NAMES or bare in SHORT_NAMES.values() else atari_id(bare)
     settings = _settings(sticky, frame_skip, max_steps, import_module, atari=canonical is not None)
     if canonical is not None:
         return AtariGame(canonical, settings=settings, limit=max_steps)
-    return _gym_game(TOY_ID if bare == "toy" else bare, settings, max_steps)
+    return _gym_game(SHORT_NAMES.get(bare, bare), settings, max_steps)
 
 
 def _settings(
@@ -255,7 +282,7 @@ def _gym_game(env_id: str, settings: dict[str, Json], max_steps: int | None) -> 
 
 
 def _suggestion(env_id: str) -> str:
-    names = [*gymnasium.registry, *atari_games().values(), "toy"]
+    names = [*gymnasium.registry, *atari_games().values(), *SHORT_NAMES]
     by_lower = {name.lower(): name for name in names}
     close = [by_lower[name] for name in difflib.get_close_matches(env_id.lower(), by_lower, n=3)]
     cure = "a third-party id needs the module that registers it (--import MODULE)"
@@ -286,6 +313,8 @@ def register_envs() -> None:
     """Register the envs of acvp unless they are registered already."""
     if TOY_ID not in gymnasium.registry:
         gymnasium.register(TOY_ID, entry_point="acvp.envs.toy:ToyGame", max_episode_steps=TOY_STEPS)
+    if DRIFT_ID not in gymnasium.registry:
+        gymnasium.register(DRIFT_ID, entry_point="acvp.envs.drift:DriftGame", max_episode_steps=DRIFT_STEPS)
     if IMAGINED_ID not in gymnasium.registry:
         gymnasium.register(
             IMAGINED_ID,

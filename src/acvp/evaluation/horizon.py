@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from acvp.actions import Actions, blank_actions
 from acvp.bootstrap import Accumulator, Bootstrap
 from acvp.console import Progress
 from acvp.data.replay import Positions
@@ -169,7 +170,7 @@ class _BatchMeasurer:
             before = frames
             self._progress(self._done + (t + 1) * len(starts))
 
-    def _measure_shuffled(self, starts: Sequence[WindowStart], rows: Rows, actions: NDArray[np.int64]) -> None:
+    def _measure_shuffled(self, starts: Sequence[WindowStart], rows: Rows, actions: Actions) -> None:
         windows, truth = self.windows, self._truth(starts)
         learned = [model for model in self.models if not model.baseline]
         given, between = truth.frames(0, windows.context), truth.actions(0, windows.context - 1)
@@ -242,7 +243,7 @@ class _SoFar:
         return self.kept.astype(np.float64)
 
 
-def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowStart], NDArray[np.int64]]]:
+def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowStart], Actions]]:
     """Return some of the windows with another one's actions: a random ring, so that none keeps its own."""
     starts = [windows.starts[i] for i in windows.shuffled()]
     ring = generator("shuffled", windows.seed).permutation(len(starts))
@@ -252,7 +253,9 @@ def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowS
         windows.store[donors[i].episode].actions[donors[i].frame + first : donors[i].frame + stop]
         for i in range(len(starts))
     ]
-    actions = np.stack(rows).astype(np.int64) if rows else np.empty((0, windows.horizon), np.int64)
+    actions = blank_actions(windows.store.info.action_range, len(rows), windows.horizon)
+    if rows:
+        actions[:] = rows
     size = windows.batch_size
     return [(batch, actions[i * size : i * size + size]) for i, batch in enumerate(batches(starts, size))]
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from acvp.actions import label_of
 from acvp.console import Progress
 from acvp.data.replay import Positions, find_positions
 from acvp.data.store import EpisodeStore
@@ -113,7 +114,7 @@ def record_clip(
         title=f"episode {store.entries[start.episode].number}, frame {start.frame}",
         truth=in_color(truth[0]),
         predictions={name: in_color(frames) for name, frames in predictions.items()},
-        actions=tuple(store.info.action_meanings[action] for action in actions[0].tolist()),
+        actions=tuple(label_of(action, store.info.action_meanings) for action in actions[0]),
         context=context,
         boxes=_boxes(where, length, truth.shape[2:4], store.info.frame_shape[:2]),
     )

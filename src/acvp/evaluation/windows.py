@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import require_numbered
 from acvp.console import counted
 from acvp.data.frames import View
 from acvp.data.merge import openings, refuse_leaks
@@ -221,6 +222,7 @@ def sampled_plans(actions: int, steps: int, count: int, *key: int) -> Plans:
 
 def open_game(store: EpisodeStore) -> Game:
     """Return the game of a dataset, to replay its episodes and try plans of actions on the way."""
+    require_numbered(store.info.action_range, "trying every action")
     try:
         return replay_game(store)
     except UserError as error:

@@ -58,6 +58,7 @@ class MlpPredictor(HistoryPredictor, kind="mlp"):
     """
 
     config_class: ClassVar[type[Any]] = MlpConfig
+    continuous_actions: ClassVar[bool] = True
 
     def __init__(self, config: MlpConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -99,7 +100,9 @@ class MlpPredictor(HistoryPredictor, kind="mlp"):
         return functional.relu_(self.fc2(functional.relu_(self.fc1(frame.flatten(1)))))  # (N, D) → 400 → 2048
 
     def _transform(self, h_enc: Tensor, action: Tensor) -> Tensor:
-        return functional.relu_(self.fc3(torch.cat((h_enc, action.to(h_enc.dtype)), 1)))  # (N, 2048 + A) → 2048
+        return functional.relu_(
+            self.fc3(torch.cat((h_enc, self.action_scale(action).to(h_enc.dtype)), 1))
+        )  # (N, 2048 + A) → 2048
 
     def _decode(self, h_dec: Tensor, like: Tensor) -> Tensor:
         pixels: Tensor = self.fc5(functional.relu_(self.fc4(h_dec)))  # 400 → (N, D)
@@ -120,6 +123,7 @@ class CopyLastFrame(HistoryPredictor, kind="copy-last-frame"):
     """
 
     config_class: ClassVar[type[Any]] = CopyLastFrameConfig
+    continuous_actions: ClassVar[bool] = True
 
     def __init__(self, config: CopyLastFrameConfig, generator: torch.Generator | None = None) -> None:
         super().__init__(config)
@@ -147,6 +151,7 @@ class MeanFrame(HistoryPredictor, kind="mean-frame"):
     """
 
     config_class: ClassVar[type[Any]] = MeanFrameConfig
+    continuous_actions: ClassVar[bool] = True
 
     def __init__(self, config: MeanFrameConfig, generator: torch.Generator | None = None) -> None:
         super().__init__(config)

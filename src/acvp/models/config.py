@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from acvp.actions import ActionRange, checked_range
 from acvp.data.frames import View
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
@@ -78,11 +79,19 @@ class PredictorConfig:
     """Real frames needed before the first prediction."""
     pixel_scale: float = 255.0
     """What (pixel - mean) is divided by."""
+    action_range: ActionRange = ()
+    """Lowest and highest value of each component of a continuous action; empty: actions are numbers."""
 
     def __post_init__(self) -> None:
         require_frame(self.frame)
         require_whole(actions=self.actions, context=self.context)
         require_positive(pixel_scale=self.pixel_scale)
+        try:
+            limits = checked_range(self.action_range)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if limits and len(limits) != self.actions:
+            raise ConfigError(f"action_range has {len(limits)} pairs for {self.actions} components of actions")
 
 
 Progress = Callable[[int, int], None]
@@ -107,7 +116,7 @@ class DatasetSplit:
 
     @property
     def actions(self) -> int:
-        """Number of actions."""
+        """Number of actions, or of components of a continuous action."""
         return len(self.train.info.action_meanings)
 
     @property
@@ -199,7 +208,10 @@ def build(config: Any, generator: torch.Generator | None = None) -> Any:
 
 def config_to_dict(config: Any) -> dict[str, Any]:
     """Return a configuration as a dictionary that JSON can hold."""
-    return {"kind": kind_of(config)} | {name: _listed(value) for name, value in asdict(config).items()}
+    values = {name: _listed(value) for name, value in asdict(config).items()}
+    if not values["action_range"]:
+        del values["action_range"]  # versions before 0.2 do not know it
+    return {"kind": kind_of(config)} | values
 
 
 def config_from_dict(values: Mapping[str, Any]) -> Any:

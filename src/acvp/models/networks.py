@@ -24,7 +24,7 @@ from acvp.models.encoder_decoder import (
     paper_view,
 )
 from acvp.models.layers import ActionFactors, ClippedLstm, Outcome, RewardTerminationHeads, fill_uniform, linear
-from acvp.models.pixels import action_vectors, check_frames
+from acvp.models.pixels import check_frames
 from acvp.models.predictor import HistoryPredictor, Predictions, Predictor, State, as_window
 
 ENCODED_BOUND = 1.0
@@ -177,6 +177,8 @@ class NoActionConfig(NetworkConfig):
 class StackedFramesPredictor(HistoryPredictor):
     """Encodes the last m frames at once, transforms the feature, decodes the next frame."""
 
+    continuous_actions: ClassVar[bool] = True
+
     def __init__(self, config: NetworkConfig, transform: Transform, generator: torch.Generator) -> None:
         super().__init__(config)
         self.encoder = FrameEncoder(config, config.context, generator)
@@ -197,7 +199,7 @@ class StackedFramesPredictor(HistoryPredictor):
     def next_frame(self, stacked: Tensor, action: Tensor) -> tuple[Tensor, Outcome | None]:
         """Return the next frame (N, C, H, W) after stacked frames (N, m·C, H, W) under action vectors (N, A)."""
         h_enc = self.encoder(stacked)  # (N, n), equation 1
-        h_dec = self.transform(h_enc, action)  # (N, n), equation 4
+        h_dec = self.transform(h_enc, self.action_scale(action))  # (N, n), equation 4
         return self.decoder(h_dec), self.heads(h_dec) if self.heads else None  # equation 5
 
     def next_frames(self, stacked: Tensor) -> Tensor:
@@ -282,6 +284,7 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
     """
 
     config_class: ClassVar[type[Any]] = RecurrentConfig
+    continuous_actions: ClassVar[bool] = True
 
     def __init__(self, config: RecurrentConfig, generator: torch.Generator) -> None:
         super().__init__(config)
@@ -312,14 +315,15 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, RecurrentState]:
         """Return the next frame (B, C, H, W), and the state that has it as unread input."""
         state = self._read(state)
-        vectors = action_vectors(action, self.actions, (len(state.h_enc),))
-        h_dec = self.transform(state.h_enc, vectors)  # (B, n), equation 4
+        vectors = self.action_scale.vectors(action, self.actions, (len(state.h_enc),))
+        h_dec = self.transform(state.h_enc, self.action_scale(vectors))  # (B, n), equation 4
         frame = self.decoder(h_dec)  # (B, C, H, W), equation 5
         outcome = self.heads(h_dec) if self.heads else None
         return frame, RecurrentState(h_enc=state.h_enc, memory=state.memory, unread=frame.clone(), outcome=outcome)
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
+        self.action_scale.require_numbered()
         h_dec = self.transform.every_action(self._read(state).h_enc)  # (B, A, n): encoded once
         return self.decoder.every_action(h_dec)
 
@@ -335,7 +339,7 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         """Return the last ``predict`` frames, each from the real frames before it, decoded as one batch."""
         every_h, _ = self._encode(frames[:, :-1], *self.lstm.start(len(frames)))
         h_enc = every_h[:, -predict:].flatten(0, 1)  # (B·K, n)
-        h_dec = self.transform(h_enc, actions[:, -predict:].flatten(0, 1))
+        h_dec = self.transform(h_enc, self.action_scale(actions[:, -predict:].flatten(0, 1)))
         return as_window(self.decoder(h_dec), self.heads(h_dec) if self.heads else None, len(frames))
 
     def _encode(self, frames: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

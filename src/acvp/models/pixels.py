@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from acvp.actions import ActionRange
 from acvp.models.config import FrameShape
 
 WRONG_BY = 8
@@ -90,6 +91,35 @@ def action_vectors(actions: Tensor, count: int, leading: tuple[int, ...]) -> Ten
             f"or {(*leading, count)} for action vectors"
         )
     return _one_hot(actions, count)
+
+
+class ActionScale(nn.Module):
+    """Maps each component of continuous actions from its range to −1 to 1; action vectors of numbers pass unchanged."""
+
+    def __init__(self, limits: ActionRange) -> None:
+        super().__init__()
+        self.continuous, self._limits = bool(limits), [list(pair) for pair in limits]
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return action vectors (..., A) as a network multiplies them."""
+        if not self.continuous:
+            return vectors
+        low, high = vectors.new_tensor(self._limits).unbind(1)  # (A,)
+        return (2 * vectors - low - high) / (high - low)
+
+    def vectors(self, actions: Tensor, count: int, leading: tuple[int, ...]) -> Tensor:
+        """Return actions as float vectors (*leading, A), unscaled; continuous ones are no indices."""
+        if self.continuous and isinstance(actions, Tensor) and tuple(actions.shape) != (*leading, count):
+            raise ActionError(
+                f"actions have shape {tuple(actions.shape)}, expected {(*leading, count)}: they are continuous, "
+                f"vectors of {count} numbers"
+            )
+        return action_vectors(actions, count, leading)
+
+    def require_numbered(self) -> None:
+        """Refuse to list all actions where they are continuous."""
+        if self.continuous:
+            raise ActionError("continuous actions cannot be listed: predict them one by one")
 
 
 def _one_hot(actions: Tensor, count: int) -> Tensor:

@@ -22,7 +22,7 @@ from torch.nn import functional
 from acvp.models.artifact import About, Shareable
 from acvp.models.config import ConfigError, DatasetSplit, FrameShape, PredictorConfig, Progress, build, register
 from acvp.models.layers import ActionFactors, Outcome, head_losses
-from acvp.models.pixels import FrameError, Normalizer, action_vectors, check_frames, check_window
+from acvp.models.pixels import ActionScale, FrameError, Normalizer, check_frames, check_window
 
 Metrics = dict[str, Tensor]
 """Parts of a loss by name, to be logged."""
@@ -65,7 +65,7 @@ class TrainingBatch(NamedTuple):
     frames: Tensor
     """Normalized, (B, T + 1, C, H, W)."""
     actions: Tensor
-    """Indices, (B, T)."""
+    """Indices (B, T), or continuous (B, T, A)."""
     rewards: Tensor
     """(B, T)"""
     terminations: Tensor
@@ -96,6 +96,8 @@ class Predictor(Shareable):
 
     config_class: ClassVar[type[Any]]
     """A frozen dataclass, subclass of PredictorConfig."""
+    continuous_actions: ClassVar[bool] = False
+    """Whether it can learn continuous actions: it passes action vectors through ``self.action_scale``."""
     names_colors: ClassVar[bool] = False
     """Whether every predicted pixel has a color of a palette, so that wrong pixels can be counted."""
     config: PredictorConfig
@@ -114,6 +116,7 @@ class Predictor(Shareable):
         self.config = config
         self.context = config.context
         self.actions = config.actions
+        self.action_scale = ActionScale(config.action_range)
         self.normalizer = Normalizer(config.frame, config.pixel_scale)
         self.about: About | None = None
 
@@ -123,7 +126,9 @@ class Predictor(Shareable):
     def prepare(cls, data: DatasetSplit) -> dict[str, Any]:
         """Return the fields of ``config_class`` that follow from a dataset."""
         scale = 128.0 if data.frame[2] == 1 else 255.0  # appendix B
-        return {"actions": data.actions, "frame": data.frame, "pixel_scale": scale}
+        limits = data.train.info.action_range
+        fields = {"actions": data.actions, "frame": data.frame, "pixel_scale": scale}
+        return fields | {"action_range": limits} if limits else fields
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
@@ -160,6 +165,7 @@ class Predictor(Shareable):
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W); a subclass may encode the state once for all."""
+        self.action_scale.require_numbered()
         frames = []
         for action in range(self.actions):
             with self.shared_noise():
@@ -185,7 +191,7 @@ class Predictor(Shareable):
         """
         check_frames(frames, self.config.frame, self.context + predict)
         check_window(frames, actions, predict)
-        vectors = action_vectors(actions, self.actions, (frames.shape[0], frames.shape[1] - 1))
+        vectors = self.action_scale.vectors(actions, self.actions, (frames.shape[0], frames.shape[1] - 1))
         if teacher_forcing:
             return self.predict_teacher_forced(frames, vectors, predict)
         seen = frames.shape[1] - predict
@@ -362,11 +368,13 @@ class HistoryPredictor(Predictor):
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, HistoryState]:
         """Return the next frame (B, C, H, W), and the state that has it as unread input."""
         history = _read(state)
-        frame, outcome = self.next_frame(history, action_vectors(action, self.actions, (len(history),)))
+        vectors = self.action_scale.vectors(action, self.actions, (len(history),))
+        frame, outcome = self.next_frame(history, vectors)
         return frame, HistoryState(frames=history, unread=frame.clone(), outcome=outcome)
 
     def predict_all(self, state: State) -> Tensor:
         """Return the next frame under every action, (B, A, C, H, W)."""
+        self.action_scale.require_numbered()
         return self.next_frames(_read(state))
 
     def settled(self, state: State) -> HistoryState:

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.actions import outside
 from acvp.models.config import ConfigError
 from acvp.models.layers import Outcome
-from acvp.models.pixels import ActionError, FrameError, InputTypeError, action_vectors
+from acvp.models.pixels import ActionError, FrameError, InputTypeError
 from acvp.models.predictor import Predictor, State, imagine
 
 
@@ -67,7 +68,7 @@ def _rollout(
         frames, actions = frames[None], actions[None]
     normalizer = predictor.normalizer
     device = normalizer.mean.device
-    vectors = action_vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
+    vectors = predictor.action_scale.vectors(torch.as_tensor(actions), predictor.actions, actions.shape[:2]).to(device)
     missing = max(0, predictor.context - frames.shape[1])
     given = np.concatenate((np.repeat(frames[:, :1], missing, 1), frames[:, -predictor.context :]), 1)
     real = torch.from_numpy(given).to(device)
@@ -105,6 +106,11 @@ def _check_actions(predictor: Predictor, frames: NDArray[np.uint8], actions: NDA
             f"actions have shape {actions.shape} beside frames {frames.shape}; expected indices ({lead}K) "
             f"or vectors ({lead}K, {predictor.actions}), K at least 1"
         )
+    limits = predictor.config.action_range
+    if limits and actions.ndim == steps + 1:
+        wrong = outside(actions.reshape(-1, predictor.actions), limits)
+        if wrong is not None:
+            raise ActionError(wrong)
 
 
 def select_rows(state: State, rows: NDArray[np.int64]) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from acvp.actions import require_numbered
 from acvp.data.replay import replay, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.envs import Game, Step, make_game
@@ -116,6 +117,7 @@ def make_context(model: LoadedModel, store: EpisodeStore | None, current: PlayCo
         raise UserError(f"{model.name}: {missing}; or pass --data with a dataset of it to start from its frames")
     cure = "it was trained on another version of the game"
     require_fit(model.name, model.predictor, known, view=model.view, source=env_id, cure=cure)
+    require_numbered(known.action_range, "playing by keys")
     return PlayContext(
         env_id=env_id,
         action_meanings=known.action_meanings,

@@ -224,17 +224,24 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
         settled = predictor.settled(state)
         for name, ours in settled.tensors().items():
             _refuse_difference(step, name, ours.numpy(), onnx_state[name])
-        action = torch.nn.functional.one_hot(
-            torch.randint(predictor.actions, (1,), generator=generator), predictor.actions
-        )
-        frame, state = predictor.predict(settled, action.float())
-        outputs, onnx_state = onnx.step(onnx_state, action.float().numpy())
+        action = _random_action(predictor, generator)
+        frame, state = predictor.predict(settled, action)
+        outputs, onnx_state = onnx.step(onnx_state, action.numpy())
         difference = outputs["frame"].astype(np.int16) - predictor.normalizer.to_uint8(frame).numpy()
         if np.abs(difference).max() > (0 if predictor.names_colors else 1):
             raise UserError(f"step {step} in ONNX differs from torch by {np.abs(difference).max()} pixel values")
         if state.outcome is not None:
             for name, ours in zip(("reward", "termination"), state.outcome, strict=True):
                 _refuse_difference(step, name, ours.numpy(), outputs[name])
+
+
+def _random_action(predictor: Predictor, generator: torch.Generator) -> Tensor:
+    """Return an action vector (1, A)."""
+    if predictor.config.action_range:
+        low, high = torch.tensor(predictor.config.action_range).unbind(1)
+        return low + (high - low) * torch.rand(1, predictor.actions, generator=generator)
+    drawn = torch.randint(predictor.actions, (1,), generator=generator)
+    return torch.nn.functional.one_hot(drawn, predictor.actions).float()
 
 
 def _refuse_difference(step: int, name: str, ours: NDArray[Any], theirs: NDArray[Any]) -> None:

@@ -266,6 +266,8 @@ class TrainingConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the config as JSON can hold it."""
         values, predictor = asdict(self), cast(Any, self.predictor)
+        if not values["predictor"]["action_range"]:
+            del values["predictor"]["action_range"]  # as in runs of 0.1.0
         listed: dict[str, Any] = _listed(values | {"predictor": {"kind": predictor.kind} | values["predictor"]})
         return listed
 

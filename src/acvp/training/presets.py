@@ -31,6 +31,11 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
     defaults = dict(kind.training_defaults(config.preset, store.info.frame_shape))
     view = defaults.pop("view", "rgb") if config.view == "auto" else config.view
     defaults.pop("view", None)
+    if store.info.action_range and not kind.continuous_actions:
+        raise UserError(
+            f"--model {config.model} needs numbered actions, and those of {store.path} are continuous: use --model "
+            "feedforward, recurrent or mlp"
+        )
     if not len(store):
         raise UserError(f"{store.path}: the dataset has no episodes; record some with acvp collect")
     train, test = split(store, test_fraction=config.test_fraction, seed=config.seed)

@@ -128,7 +128,9 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_wrong_names_and_options(tmp_path: Path) -> None:
     store = simple_store(tmp_path / "store", [2])
-    with pytest.raises(UserError, match="unknown format 'zarr'; choose from authors, minari, npz, video"):
+    with pytest.raises(
+        UserError, match="unknown format 'zarr'; choose from authors, datasets, lerobot, minari, npz, video"
+    ):
         export_store("zarr", store, tmp_path / "out")
     with pytest.raises(UserError, match="unknown format 'zarr'"):
         import_store("zarr", tmp_path, tmp_path / "out")

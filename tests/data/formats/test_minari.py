@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[Any, Any, list[dict[str, Any]], str]] = {
     ),
     "continuous": (
         images(),
-        spaces.Box(-1, 1, (2,), np.float32),
+        spaces.Box(-np.inf, 1, (2,), np.float32),
         [steps(PIXELS, np.zeros((3, 2), np.float32))],
         r"its actions are Box.*; expected Discrete",
     ),

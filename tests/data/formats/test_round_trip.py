@@ -13,9 +13,10 @@ from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
 from tests.data.formats.stores import INFO, MEANINGS, Plan, answer_of, make_store, simple_store, store_plans
 
-KEEPS_NAMES = {"npz", "minari"}
-KEEPS_REWARDS = {"npz", "minari", "video"}
-KEEPS_ENDS = {"npz", "minari"}
+KEEPS_SEEDS = {"npz", "minari"}
+KEEPS_NAMES = KEEPS_SEEDS | {"datasets", "lerobot"}
+KEEPS_REWARDS = KEEPS_NAMES | {"video"}
+KEEPS_ENDS = KEEPS_NAMES
 
 
 def there_and_back(format: str, planned: list[Plan], folder: Path) -> tuple[EpisodeStore, EpisodeStore]:
@@ -33,7 +34,7 @@ def check_episode(format: str, before: Episode, after: Episode) -> None:
         assert np.array_equal(before.rewards, after.rewards)
     else:
         assert not after.rewards.any()
-    if format in KEEPS_ENDS:
+    if format in KEEPS_SEEDS:
         assert after.header.seed == before.header.seed
         assert np.array_equal(before.lives, after.lives)
     if format in KEEPS_ENDS and len(before) > 1:
@@ -64,6 +65,14 @@ def test_round_trip(format: str, planned: list[Plan]) -> None:
     check(format, planned)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["datasets", "lerobot"])
+@settings(max_examples=10)
+@given(planned=store_plans)
+def test_round_trip_of_tables(format: str, planned: list[Plan]) -> None:
+    check(format, planned)
+
+
 @settings(max_examples=10)
 @given(planned=store_plans.filter(lambda planned: any(plan.frames > 1 for plan in planned)))
 def test_minari_round_trip(planned: list[Plan]) -> None:
@@ -90,7 +99,7 @@ def test_progress_counts_every_frame(format: str, tmp_path: Path) -> None:
     assert verify(after.path) == []
 
 
-@pytest.mark.parametrize("format", ["authors", "npz", "minari"])
+@pytest.mark.parametrize("format", ["authors", "datasets", "lerobot", "npz", "minari"])
 def test_equal_stores_give_equal_files(format: str, tmp_path: Path) -> None:
     store = simple_store(tmp_path / "store", [3, 20])
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Import and export of datasets: the authors' layout, Minari, npz, and video with a table of actions."""
+"""Import and export of datasets: the authors' layout, `datasets`, LeRobot, Minari, npz, and videos."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from acvp.data.formats import authors, minari, npz, video
+from acvp.actions import ActionRange
+from acvp.data.formats import authors, huggingface, lerobot, lerobot_writer, minari, npz, video
 from acvp.data.formats.importer import ActionNames, Progress, Source, import_source
 from acvp.data.store import STORE_NAME, EpisodeStore
 from acvp.errors import UserError
@@ -35,6 +36,19 @@ FORMATS = {
         unknown="rewards are not in this layout and recorded as 0, seeds as 0, every episode as truncated",
         lost="rewards, lives, seeds, terminations, the game's id and the names of actions are not in this layout",
         options=frozenset({"train", "test"}),
+    ),
+    "datasets": Format(
+        read=huggingface.read,
+        write=huggingface.write,
+        unknown="what a table does not have is recorded as reward 0, truncated; seeds as 0, no lives",
+        lost="lives, seeds and who played are not kept",
+    ),
+    "lerobot": Format(
+        read=lerobot.read,
+        write=lerobot_writer.write,
+        unknown="what the tables do not have is recorded as reward 0, truncated; seeds as 0, no lives; states are not "
+        "imported",
+        lost="numbers of episodes, lives, seeds and who played are not kept",
     ),
     "minari": Format(
         read=minari.read,
@@ -65,13 +79,14 @@ def import_store(
     *,
     env_id: str | None = None,
     actions: ActionNames = None,
+    action_range: ActionRange = (),
     progress: Progress | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> tuple[EpisodeStore, ...]:
     """Import episodes into a dataset at `out`, or into out/train and out/test if the source has train and test.
 
     Each imported episode is stored at once. If interrupted, run the same import again to resume. `note` gets a text for
-    everything that makes the import lossy.
+    everything that makes the import lossy. `action_range` is that of a game with continuous actions.
     """
     source, out = Path(source), Path(out)
     chosen = _format(format)
@@ -85,7 +100,9 @@ def import_store(
     advance = _counter(progress, sum(part.frame_count for part in sources.values()))
     policy = f"imported from {format}"
     stores = tuple(
-        import_source(part, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance)
+        import_source(
+            part, out / name, policy=policy, env_id=env_id, actions=actions, advance=advance, action_range=action_range
+        )
         for name, part in sources.items()
     )
     for text in dict.fromkeys(part.lossy for part in sources.values() if part.lossy):

@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from acvp.actions import Actions, require_numbered
 from acvp.data.episode import MAX_SIDE, Episode
 from acvp.data.formats.importer import (
-    Actions,
     Recording,
     Source,
     SourceEpisode,
     checked_actions,
-    highest_action,
+    described_actions,
     numbers_of,
 )
 from acvp.data.frames import Frame
@@ -204,7 +204,7 @@ def read(source: Path) -> dict[str, Source]:
     if len(folders) == 1:
         folders = {"": next(iter(folders.values()))}
     actions = {folder: _read_actions(folder, source) for episodes in folders.values() for folder in episodes}
-    action_count, action_at = highest_action((str(f / ACTIONS_NAME), a) for f, a in actions.items())
+    described = described_actions((str(f / ACTIONS_NAME), a) for f, a in actions.items())
     shape = read_png(next(iter(actions)) / _frame_name(0), source).shape
     _check_mean(source, shape)
     return {
@@ -212,8 +212,7 @@ def read(source: Path) -> dict[str, Source]:
             episodes=_episodes(source, episode_folders, actions, shape),
             env_id=_game_name(source),
             frame_shape=(shape[0], shape[1], 3),
-            action_count=action_count,
-            action_at=action_at,
+            **described,
         )
         for name, episode_folders in folders.items()
     }
@@ -228,6 +227,7 @@ def write(
     test: Sequence[int] | None = None,
 ) -> None:
     """Write the episodes at positions `train` and `test`; all to train/ if neither is given."""
+    require_numbered(store.info.action_range, "the authors' layout")
     splits = dict(zip(SPLITS, _positions(len(store), train, test), strict=True))
     with new_folder(out) as folder:
         for name, positions in splits.items():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import ActionRange, Actions, range_of
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode
 from acvp.data.frames import Frame
 from acvp.data.recording import MAX_LIVES, MAX_REWARD, EpisodeRecorder, StoreWriter, open_writer
@@ -24,7 +25,6 @@ from acvp.data.store import EpisodeStore, IndexEntry, StoreInfo, load_part
 from acvp.durable import check_file
 from acvp.errors import UserError
 
-Actions = NDArray[np.int64]  # (T,)
 Progress = Callable[[int, int], None]
 """Called with (frames done, all frames)."""
 
@@ -34,7 +34,7 @@ class Recording:
     """The contents of an episode; frames come one by one, so that long episodes need no memory."""
 
     frames: Generator[Frame, None, None]  # T + 1 of (H, W, 3)
-    actions: Actions
+    actions: Actions  # (T,) or (T, A)
     rewards: NDArray[np.float32] | None = None  # (T,)
     lives: NDArray[np.int16] | None = None  # (T + 1,)
     seed: int = 0
@@ -65,11 +65,13 @@ class Source:
     """Name of the game, as far as the source has one."""
     frame_shape: tuple[int, int, int]
     action_count: int
-    """The least number of actions that its episodes need."""
+    """The least number of actions that its episodes need, or the components of a continuous one."""
     action_at: str
     """Location of the highest action, for messages."""
     action_meanings: tuple[str, ...] | None = None
     """Names of the actions, if the source has them."""
+    action_range: ActionRange = ()
+    """Limits of each component of continuous actions; empty: actions are numbers."""
     lossy: str = ""
     """Why its frames are not those that the game has drawn; empty: they may be."""
 
@@ -98,6 +100,17 @@ def checked_actions(values: NDArray[np.integer] | Sequence[int], where: Callable
     return np.array(values, np.int64).reshape(-1)
 
 
+def checked_vectors(values: NDArray[Any], where: Callable[[int], str]) -> NDArray[np.float32]:
+    """Return continuous actions (T, A) in 32 bits; UserError if one is not finite, with its location by `where`."""
+    with np.errstate(over="ignore"):
+        vectors = np.asarray(values, np.float32)
+    fits = np.isfinite(vectors).all(1)
+    if not fits.all():
+        i = int(fits.argmin())
+        raise UserError(f"{where(i)}: action {values[i].tolist()!r:.60}; components are finite and fit into 32 bits")
+    return vectors
+
+
 def checked_rewards(values: NDArray[Any], where: Callable[[int], str]) -> NDArray[np.float32]:
     """Return rewards in 32 bits; UserError if one is not finite or does not fit, with its location by `where`."""
     with np.errstate(over="ignore"):
@@ -120,10 +133,27 @@ def checked_lives(values: NDArray[np.integer], where: Callable[[int], str]) -> N
     return values.astype(np.int16)
 
 
-def highest_action(located: Iterable[tuple[str, Actions]]) -> tuple[int, str]:
-    """Return the least number of actions that there must be, and the location of the highest one."""
-    location, actions = max(located, key=lambda pair: int(pair[1].max(initial=0)))
-    return int(actions.max(initial=0)) + 1, location
+def described_actions(located: Iterable[tuple[str, Actions]], limits: ActionRange = ()) -> dict[str, Any]:
+    """Return the fields of Source that follow from all actions: least number and location of the highest, or range.
+
+    Continuous actions have the range `limits`, or where that is empty the one that they fill.
+    """
+    pairs = list(located)
+    first = pairs[0][1]
+    for location, actions in pairs:
+        if actions.shape[1:] != first.shape[1:]:
+            raise UserError(f"{location}: its actions are {_kind(actions)}, those of {pairs[0][0]} {_kind(first)}")
+    if first.ndim == 2:
+        vectors = np.concatenate([actions for _, actions in pairs]) if sum(len(a) for _, a in pairs) else first + 0.0
+        low, high = (vectors.min(0, initial=np.inf), vectors.max(0, initial=-np.inf))
+        filled = range_of(*(np.where(np.isfinite(side), side, 0) for side in (low, high)))
+        return {"action_count": first.shape[1], "action_at": pairs[0][0], "action_range": limits or filled}
+    location, actions = max(pairs, key=lambda pair: int(pair[1].max(initial=0)))
+    return {"action_count": int(actions.max(initial=0)) + 1, "action_at": location}
+
+
+def _kind(actions: Actions) -> str:
+    return "numbers" if actions.ndim == 1 else f"vectors of {actions.shape[1]}"
 
 
 def numbers_of(names: Sequence[str]) -> list[int]:
@@ -138,18 +168,29 @@ ActionNames = int | tuple[str, ...] | None
 
 
 def import_source(
-    source: Source, out: Path, *, policy: str, env_id: str | None, actions: ActionNames, advance: Callable[[int], None]
+    source: Source,
+    out: Path,
+    *,
+    policy: str,
+    env_id: str | None,
+    actions: ActionNames,
+    advance: Callable[[int], None],
+    action_range: ActionRange = (),
 ) -> EpisodeStore:
-    """Import all episodes into the dataset at `out`, without those that it has already."""
+    """Import all episodes into the dataset at `out`, without those that it has already.
+
+    `action_range` is that of the game; where it is empty, that of the source counts.
+    """
     _check_size(source)
     info = StoreInfo(
         env_id=env_id or source.env_id,
         frame_shape=source.frame_shape,
         action_meanings=action_names(source, actions),
+        action_range=_range(source, action_range),
         policy=policy,
     )
     with open_writer(out, info) as writer:
-        recorder, imported = EpisodeRecorder(), _already_imported(writer, source)
+        recorder, imported = EpisodeRecorder(info.action_range), _already_imported(writer, source)
         for episode in source.episodes:
             if episode.number in imported:
                 advance(episode.frame_count)
@@ -157,6 +198,14 @@ def import_source(
                 writer.add(_record(recorder, episode, source.frame_shape, advance))
         writer.rewrite_index()
     return EpisodeStore(out)
+
+
+def _range(source: Source, given: ActionRange) -> ActionRange:
+    """Return the range of continuous actions; UserError if source and game have other actions."""
+    if given and len(given) != len(source.action_range):
+        words = f"vectors of {len(source.action_range)} numbers" if source.action_range else "numbers"
+        raise UserError(f"{source.action_at}: actions are {words}, the game's are vectors of {len(given)} numbers")
+    return given or source.action_range
 
 
 def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:
@@ -167,6 +216,10 @@ def action_names(source: Source, actions: ActionNames) -> tuple[str, ...]:
     if not 1 <= count <= MAX_ACTIONS:
         raise UserError(f"{count} actions: a game has from 1 to {MAX_ACTIONS}")
     names = tuple(map(str, range(actions))) if isinstance(actions, int) else tuple(actions)
+    if source.action_range and source.action_count != len(names):
+        raise UserError(
+            f"{source.action_at}: actions are vectors of {source.action_count} numbers, and {len(names)} are given"
+        )
     if source.action_count > len(names):
         raise UserError(
             f"{source.action_at}: action {source.action_count - 1} is out of range: {len(names)} actions are given "
@@ -233,7 +286,8 @@ def _feed(recorder: EpisodeRecorder, recording: Recording, frame: Frame, t: int)
         recorder.start(frame, lives=lives)
         return
     reward = 0.0 if recording.rewards is None else float(recording.rewards[t - 1])
-    recorder.step(int(recording.actions[t - 1]), reward, frame, lives=lives)
+    action = recording.actions[t - 1]
+    recorder.step(action if action.ndim else int(action), reward, frame, lives=lives)
 
 
 def _check_shape(frame: Frame, shape: tuple[int, int, int], episode: SourceEpisode, t: int) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from acvp.actions import ActionRange, range_of
 from acvp.data.episode import BLOCK_FRAMES, Episode
 from acvp.data.formats.importer import (
     Recording,
@@ -27,6 +28,7 @@ from acvp.data.formats.importer import (
     checked_files,
     checked_lives,
     checked_rewards,
+    checked_vectors,
 )
 from acvp.data.frames import Frame
 from acvp.data.store import EpisodeStore
@@ -47,13 +49,14 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError,
 def read(source: Path) -> dict[str, Source]:
     """Return what to import from a dataset, by its folder or its id."""
     storage, metadata, lengths = _open(source)
-    shape, action_count = _frame_shape(source, storage.observation_space), _action_count(source, storage.action_space)
+    shape, limits = _frame_shape(source, storage.observation_space), _limits(source, storage.action_space)
+    action_count = len(limits) or int(storage.action_space.n)
     episodes = [
         SourceEpisode(
             number=i,
             location=f"{source}: episode {i}",
             frame_count=steps + 1,
-            read=partial(_record, source, storage, i, steps, action_count),
+            read=partial(_record, source, storage, i, steps, limits or action_count),
         )
         for i, steps in enumerate(lengths)
     ]
@@ -64,6 +67,7 @@ def read(source: Path) -> dict[str, Source]:
         action_count=action_count,
         action_at=f"{source}: its action space",
         action_meanings=_action_meanings(metadata, action_count),
+        action_range=limits,
         lossy=JPEG if getattr(storage, "jpeg_encoding", False) else "",
     )
     return {"": contents}
@@ -87,7 +91,7 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None], *, dat
         storage = minari.MinariStorage.new(
             data,
             observation_space=spaces.Box(0, 255, store.info.frame_shape, np.uint8),
-            action_space=spaces.Discrete(store.action_count),
+            action_space=_space(store),
             jpeg_encoding=False,
         )
         storage.update_metadata(_metadata(store, name, minari.version))
@@ -202,10 +206,22 @@ def _frame_shape(source: Path, space: Any) -> tuple[int, int, int]:
     return space.shape[0], space.shape[1], 3
 
 
-def _action_count(source: Path, space: Any) -> int:
-    if not isinstance(space, spaces.Discrete) or space.start != 0:
-        raise UserError(f"{source}: its actions are {space}; expected Discrete(n), counted from 0")
-    return int(space.n)
+def _limits(source: Path, space: Any) -> ActionRange:
+    """Return the range of continuous actions; empty: they are numbers."""
+    if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+        if np.isfinite(space.low).all() and np.isfinite(space.high).all() and space.shape[0]:
+            return range_of(space.low, space.high)
+    elif isinstance(space, spaces.Discrete) and space.start == 0:
+        return ()
+    raise UserError(
+        f"{source}: its actions are {space}; expected Discrete(n), counted from 0, or a Box of floats with limits"
+    )
+
+
+def _space(store: EpisodeStore) -> spaces.Space[Any]:
+    if not store.info.action_range:
+        return spaces.Discrete(store.action_count)
+    return spaces.Box(*np.array(store.info.action_range, np.float32).T, dtype=np.float32)
 
 
 def _env_id(metadata: dict[str, Any], source: Path) -> str:
@@ -227,7 +243,7 @@ def _action_meanings(metadata: dict[str, Any], count: int) -> tuple[str, ...] | 
     return meanings if len(meanings) == count else None
 
 
-def _record(source: Path, storage: Any, i: int, steps: int, action_count: int) -> Recording:
+def _record(source: Path, storage: Any, i: int, steps: int, known: int | ActionRange) -> Recording:
     try:
         episode = next(iter(storage.get_episodes([i])))
         seed = int(next(iter(storage.get_episode_metadata([i]))).get("seed") or 0)
@@ -236,21 +252,22 @@ def _record(source: Path, storage: Any, i: int, steps: int, action_count: int) -
         flags = [np.asarray(episode[name], bool) for name in ("terminations", "truncations")]
     except (*_DAMAGE, StopIteration, SyntaxError, OverflowError) as error:
         raise UserError(f"{source}: episode {i} cannot be read ({type(error).__name__}: {error})") from error
-    kinds_fit = actions.dtype.kind in "iu" and rewards.dtype.kind in "iufb"
-    if any(array.shape != (steps,) for array in (actions, rewards, *flags)) or not kinds_fit or not steps:
+    shape, kinds = ((steps,), "iu") if isinstance(known, int) else ((steps, len(known)), "f")
+    fits = actions.shape == shape and actions.dtype.kind in kinds and rewards.dtype.kind in "iufb"
+    if any(array.shape != (steps,) for array in (rewards, *flags)) or not fits or not steps:
         raise UserError(
             f"{source}: episode {i} has actions {actions.dtype} {actions.shape}, "
             f"rewards {rewards.dtype} {rewards.shape}, terminations {flags[0].shape} and truncations {flags[1].shape}; "
             f"expected {steps} each"
         )
-    if actions.max() >= action_count:
-        raise UserError(f"{source}: episode {i} has action {actions.max()}, its space ends at {action_count - 1}")
+    if isinstance(known, int) and actions.max() >= known:
+        raise UserError(f"{source}: episode {i} has action {actions.max()}, its space ends at {known - 1}")
     lives = None if lives is None else np.asarray(lives)
     known_lives = lives is not None and lives.shape == (steps + 1,) and lives.dtype.kind in "iu"
     where = f"{source}: episode {i}, step"
     return Recording(
         frames=_each(frames),
-        actions=checked_actions(actions, lambda t: f"{where} {t}"),
+        actions=(checked_actions if actions.ndim == 1 else checked_vectors)(actions, lambda t: f"{where} {t}"),
         rewards=checked_rewards(rewards, lambda t: f"{where} {t}"),
         lives=checked_lives(lives, lambda t: f"{where} {t}") if lives is not None and known_lives else None,
         seed=max(0, seed),
@@ -290,10 +307,10 @@ def _buffers(
 def _steps(episode: Episode, start: int, stop: int) -> dict[str, Any]:
     """Steps start to stop; the first block also brings the frame before them."""
     first = start + (start > 0)
-    last = np.arange(start, stop) == len(episode) - 2
+    last, actions = np.arange(start, stop) == len(episode) - 2, episode.actions[start:stop]
     return {
         "observations": np.ascontiguousarray(episode.frames(first, stop + 1)),
-        "actions": episode.actions[start:stop].astype(np.int64),
+        "actions": actions if actions.ndim == 2 else actions.astype(np.int64),
         "rewards": episode.rewards[start:stop],
         "terminations": last & episode.header.terminated,
         "truncations": last & episode.header.truncated,

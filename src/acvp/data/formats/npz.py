@@ -1,7 +1,8 @@
 """One .npz file per episode, as numpy.savez_compressed would write it.
 
-frames (T + 1, H, W, 3) uint8      actions (T,) integers             both required
+frames (T + 1, H, W, 3) uint8      actions (T,) integers, or (T, A) floats      both required
 rewards (T,)  terminated (T,)  truncated (T,)  lives (T + 1,)  seed ()  env_id ()  action_meanings (A,)
+action_range (A, 2), of continuous actions; without it, the range that they fill
 
 Files are not trusted: arrays are read row by row, without objects, and a header cannot make them take much memory.
 """
@@ -24,7 +25,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.data.episode import MAX_SIDE, Episode
+from acvp.actions import ActionRange, Actions, checked_range
+from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode
 from acvp.data.formats.importer import (
     Recording,
     Source,
@@ -33,7 +35,8 @@ from acvp.data.formats.importer import (
     checked_files,
     checked_lives,
     checked_rewards,
-    highest_action,
+    checked_vectors,
+    described_actions,
     numbers_of,
 )
 from acvp.data.frames import Frame
@@ -146,19 +149,18 @@ def read(source: Path) -> dict[str, Source]:
     if not files:
         raise UserError(f"{source}: no .npz files there; give one, or a folder of them")
     episodes = [_episode(file, number) for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)]
-    action_count, action_at = highest_action(
-        (episode.location, episode.actions) for episode in episodes if episode.actions is not None
-    )
     with opened(files[0]) as archive:
         _, height, width, _ = read_header(archive, "frames").shape
         env_id, meanings = _text(archive, "env_id"), _text(archive, "action_meanings")
+        limits = _limits(files[0], archive)
+    known = ((episode.location, episode.actions) for episode in episodes if episode.actions is not None)
+    actions = described_actions(known, limits)
     contents = Source(
         episodes=episodes,
         env_id=env_id[0] if env_id else source.resolve().with_suffix("").name,
         frame_shape=(height, width, 3),
-        action_count=action_count,
-        action_at=action_at,
-        action_meanings=meanings if meanings and len(meanings) >= action_count else None,
+        action_meanings=meanings if meanings and len(meanings) >= actions["action_count"] else None,
+        **actions,
     )
     return {"": contents}
 
@@ -181,13 +183,12 @@ def _episode(file: Path, number: int) -> SourceEpisode:
             raise UserError(f"{file}: it has no array {min(missing)}; an episode needs frames and actions")
         frames = read_header(archive, "frames")
         _check_frames(file, frames)
-        values = _series(file, archive, "actions", "iu", frames.shape[0] - 1)
-        assert values is not None
+        actions = _actions(file, archive, frames.shape[0] - 1)
     return SourceEpisode(
         number=number,
         location=str(file),
         frame_count=frames.shape[0],
-        actions=checked_actions(values, lambda i: f"{file}: actions[{i}]"),
+        actions=actions,
         read=partial(_record, file),
     )
 
@@ -206,23 +207,48 @@ def _check_frames(file: Path, frames: Header) -> None:
 def _record(file: Path) -> Recording:
     with opened(file) as archive:
         steps = read_header(archive, "frames").shape[0] - 1
-        actions = _series(file, archive, "actions", "iu", steps)
+        actions = _actions(file, archive, steps)
         rewards = _series(file, archive, "rewards", "iufb", steps)
         lives = _series(file, archive, "lives", "iu", steps + 1)
         terminated = _series(file, archive, "terminated", "b", steps)
         truncated = _series(file, archive, "truncated", "b", steps)
         seed = _seed(file, archive)
-    assert actions is not None
     known_end = steps > 0 and (terminated is not None or truncated is not None)
     return Recording(
         frames=_frames(file),
-        actions=actions.astype(np.int64),
+        actions=actions,
         rewards=None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: rewards[{i}]"),
         lives=None if lives is None else checked_lives(lives, lambda i: f"{file}: lives[{i}]"),
         seed=seed,
         terminated=known_end and terminated is not None and bool(terminated[-1]),
         truncated=not known_end or (truncated is not None and bool(truncated[-1])),
     )
+
+
+def _actions(file: Path, archive: zipfile.ZipFile, steps: int) -> Actions:
+    """Return numbers (T,) or vectors (T, A)."""
+
+    def where(i: int) -> str:
+        return f"{file}: actions[{i}]"
+
+    header = read_header(archive, "actions")
+    if header.dtype.kind == "f" and len(header.shape) == 2 and 1 <= header.shape[1] <= MAX_ACTIONS:
+        if header.shape[0] != steps:
+            raise UserError(f"{file}: its actions are {header.shape}; expected {steps} vectors for its frames")
+        return checked_vectors(read_array(archive, "actions"), where)
+    values = _series(file, archive, "actions", "iu", steps)
+    assert values is not None
+    return checked_actions(values, where)
+
+
+def _limits(file: Path, archive: zipfile.ZipFile) -> ActionRange:
+    """Return the range of continuous actions; empty: the file does not say."""
+    if "action_range" not in names(archive):
+        return ()
+    try:
+        return checked_range(read_array(archive, "action_range").tolist())
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
 
 
 def _frames(file: Path) -> Generator[Frame, None, None]:
@@ -278,7 +304,7 @@ def _small_arrays(store: EpisodeStore, episode: Episode) -> dict[str, NDArray[An
         "seed": np.array(header.seed, np.int64),
         "env_id": np.array(store.info.env_id),
         "action_meanings": np.array(store.info.action_meanings),
-    }
+    } | ({"action_range": np.array(store.info.action_range)} if store.info.action_range else {})
 
 
 def _member(name: str) -> zipfile.ZipInfo:

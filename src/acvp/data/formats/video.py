@@ -1,7 +1,7 @@
 """A video file per episode, and beside it a table of actions, such as episode.mkv and episode.csv.
 
 The table begins with a line of column names, of which `action` and `reward` are read, in any order; it has one row
-fewer than the video has frames.
+fewer than the video has frames. Continuous actions have a column `action_NAME` for each component instead.
 Videos are written with FFV1, which is lossless, in RGB: what is read back is what was recorded, bit for bit.
 """
 
@@ -13,21 +13,23 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import Actions
+from acvp.console import counted
 from acvp.data.episode import MAX_SIDE, Episode
 from acvp.data.formats.importer import (
-    Actions,
     Recording,
     Source,
     SourceEpisode,
     checked_actions,
     checked_files,
     checked_rewards,
-    highest_action,
+    checked_vectors,
+    described_actions,
     numbers_of,
 )
 from acvp.data.frames import Frame
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
+COMPONENT = "action_"
+"""Beginning of the names of columns of continuous actions."""
 FRAME_RATE = 15
 """Frames per second: every fourth of Atari's 60."""
 SUFFIXES = frozenset([".avi", ".flv", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"])
@@ -57,23 +61,23 @@ def read(source: Path) -> dict[str, Source]:
             f"{source}: no video files there; give one, or a folder of them ({', '.join(sorted(SUFFIXES))})"
         )
     tables = {file: _read_table(file) for file in files}
-    action_count, action_at = highest_action((str(_table(f)), actions) for f, (actions, _) in tables.items())
+    actions = described_actions((str(_table(f)), read.actions) for f, read in tables.items())
     contents = Source(
         episodes=[
             SourceEpisode(
                 number=number,
                 location=str(file),
-                frame_count=len(tables[file][0]) + 1,
-                actions=tables[file][0],
-                read=partial(_record, file, *tables[file]),
+                frame_count=len(tables[file].actions) + 1,
+                actions=tables[file].actions,
+                read=partial(_record, file, tables[file]),
             )
             for file, number in zip(files, numbers_of([f.stem for f in files]), strict=True)
         ],
         env_id=source.resolve().with_suffix("").name,
         frame_shape=_frame_shape(files[0]),
-        action_count=action_count,
-        action_at=action_at,
-        lossy=_lossy(files[0]),
+        action_meanings=tables[files[0]].names or None,
+        lossy=lossy(files[0]),
+        **actions,
     )
     return {"": contents}
 
@@ -84,9 +88,7 @@ def write(store: EpisodeStore, out: Path, advance: Callable[[int], None]) -> Non
         for episode in store:
             file = folder / f"episode_{episode.header.number:06d}.mkv"
             _write_video(file, episode, advance)
-            steps = zip(episode.actions.tolist(), episode.rewards.tolist(), strict=True)
-            lines = ["action,reward", *(f"{action},{reward!r}" for action, reward in steps)]
-            _table(file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            _write_table(_table(file), store, episode)
 
 
 def _videos(folder: Path) -> list[Path]:
@@ -103,7 +105,27 @@ def _table(file: Path) -> Path:
     return file.with_suffix(".csv")
 
 
-def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
+class ActionTable(NamedTuple):
+    """What a table of actions says."""
+
+    actions: Actions
+    """(T,), or continuous (T, A)"""
+    rewards: NDArray[np.float32] | None
+    names: tuple[str, ...] = ()
+    """Names of the components of continuous actions."""
+
+
+def _write_table(file: Path, store: EpisodeStore, episode: Episode) -> None:
+    names = [f"{COMPONENT}{name}" for name in store.info.action_meanings] if store.info.action_range else ["action"]
+    actions = episode.actions.reshape(len(episode) - 1, len(names)).tolist()
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow([*names, "reward"])
+        for row, reward in zip(actions, episode.rewards.tolist(), strict=True):
+            writer.writerow([*row, repr(reward)])
+
+
+def _read_table(video: Path) -> ActionTable:
     file = _table(video)
     try:
         lines = list(csv.reader(read_file(file, file.parent).decode("utf-8-sig").rstrip().splitlines(), strict=True))
@@ -113,7 +135,11 @@ def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
         ) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{file}: cannot be read as a table ({error})") from error
-    header = [name.strip().lower() for name in lines[0]] if lines else []
+    header = [name.strip() for name in lines[0]] if lines else []
+    components = [name for name in header if name.lower().startswith(COMPONENT)]
+    if components and "action" not in header:
+        return _continuous(file, header, lines[1:], components)
+    header = [name.lower() for name in header]
     if header.count("action") != 1 or header.count("reward") > 1:
         raise UserError(
             f"{file}: its first line is {','.join(header)[:40]!r}; expected names of columns, one of them `action` and "
@@ -122,7 +148,34 @@ def _read_table(video: Path) -> tuple[Actions, NDArray[np.float32] | None]:
     rows = [_row(file, number, line, header) for number, line in enumerate(lines[1:], 2)]
     actions = checked_actions([action for action, _ in rows], lambda i: f"{file}: line {i + 2}")
     rewards = np.array([reward for _, reward in rows]) if "reward" in header else None
-    return actions, None if rewards is None else checked_rewards(rewards, lambda i: f"{file}: line {i + 2}")
+    if rewards is not None:
+        rewards = checked_rewards(rewards, lambda i: f"{file}: line {i + 2}")
+    return ActionTable(actions, rewards)
+
+
+def _continuous(file: Path, header: list[str], lines: list[list[str]], components: list[str]) -> ActionTable:
+    """Return the continuous actions of a table."""
+
+    def where(i: int) -> str:
+        return f"{file}: line {i + 2}"
+
+    rows = []
+    rewarded = [name for name in header if name.lower() == "reward"][:1]
+    for i, line in enumerate(lines):
+        try:
+            values = dict(zip(header, line, strict=True))
+            rows.append([float(values[name]) for name in (*components, *rewarded)])
+        except ValueError as error:
+            raise UserError(
+                f"{where(i)} is {','.join(line)[:40]!r}; expected numbers in {counted(len(header), 'column')}"
+            ) from error
+    count = len(components)
+    numbers = np.array(rows, np.float64).reshape(len(rows), count + len(rewarded))
+    return ActionTable(
+        checked_vectors(numbers[:, :count], where),
+        checked_rewards(numbers[:, count], where) if rewarded else None,
+        tuple(name[len(COMPONENT) :] for name in components),
+    )
 
 
 def _row(file: Path, number: int, line: list[str], header: list[str]) -> tuple[int, float]:
@@ -138,11 +191,11 @@ def _row(file: Path, number: int, line: list[str], header: list[str]) -> tuple[i
         raise UserError(f"{file}: line {number} is {','.join(line)[:40]!r}; expected {expected}{columns}") from error
 
 
-def _record(file: Path, actions: Actions, rewards: NDArray[np.float32] | None) -> Recording:
-    return Recording(frames=_frames(file), actions=actions, rewards=rewards)
+def _record(file: Path, table: ActionTable) -> Recording:
+    return Recording(frames=frames_of(file), actions=table.actions, rewards=table.rewards)
 
 
-def _lossy(file: Path) -> str:
+def lossy(file: Path) -> str:
     """Return why frames of a video are not those that were recorded; nothing for lossless codecs in RGB."""
     import av
 
@@ -158,14 +211,14 @@ def _lossy(file: Path) -> str:
 
 
 def _frame_shape(file: Path) -> tuple[int, int, int]:
-    with closing(_frames(file)) as frames:
+    with closing(frames_of(file)) as frames:
         frame = next(frames, None)
     if frame is None:
         raise UserError(f"{file}: no frames in it")
     return frame.shape[0], frame.shape[1], 3
 
 
-def _frames(file: Path) -> Generator[Frame, None, None]:
+def frames_of(file: Path) -> Generator[Frame, None, None]:
     """Yield RGB frames (H, W, 3)."""
     import av
 
