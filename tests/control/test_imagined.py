@@ -226,6 +226,26 @@ def test_sampled_rewards_come_as_often_as_predicted(trail: EpisodeStore) -> None
     assert shares == pytest.approx([0.2, 0.3, 0.5], abs=0.03)
 
 
+def test_a_seed_repeats_what_is_sampled(trail: EpisodeStore) -> None:
+    logs, seeds = torch.zeros(50, 3), []
+
+    class Sampled(TrailOracle):
+        def sample(self, temperature: float = 1.0, seed: int = 0) -> None:
+            seeds.append(seed)
+
+    config = ImaginationConfig(rewards="sample", temperature=1.0)
+    for env in (
+        ImaginedEnv(Sampled(), trail, imagination=config),
+        ImaginedVectorEnv(2, Sampled(), trail, imagination=config),
+    ):
+        drawn = []
+        for seed in (3, 3, 4):
+            env.reset(seed=seed)
+            drawn.append(env._episodes.imagination._rewards(Outcome(logs, logs[:, 0])).tolist())
+        assert drawn[0] == drawn[1] != drawn[2]
+    assert seeds == [0, 0, *[3, 3, 4] * 2]
+
+
 def test_an_episode_is_truncated_where_the_predictor_has_been_unsure_for_long(trail: EpisodeStore) -> None:
     """TrailOracle's logits have the same entropy at most steps: the limit is reached after as many steps."""
     outcome = TrailOracle()._outcome([0.0], [False])

@@ -100,15 +100,19 @@ class Imagination:
         """Take a model, the dataset of its starts, how to imagine, and the seed of what is sampled."""
         check_alike([model], store)
         self.model, self.store, self.config = model, store, config or ImaginationConfig()
-        if self.config.temperature:
-            model.predictor.sample(self.config.temperature, seed)
-        self._rng = generator("imagined rewards", seed)
+        self.seed(seed)
         self._entropy = np.zeros(0)
         """Nats since the start of each episode, (B,)."""
         self._windows = Windows(store, Window(model.predictor.context, 1), model.view)  # never the last frame
         self._groups: list[tuple[Rows, State]] = []
         """Episodes that started together, or have all been stepped since, and their state."""
         self._require_heads()
+
+    def seed(self, seed: int) -> None:
+        """Draw what is sampled, rewards and frames, by a seed from now on."""
+        if self.config.temperature:
+            self.model.predictor.sample(self.config.temperature, seed)
+        self._rng = generator("imagined rewards", seed)
 
     def begin(self, rows: Rows, rng: np.random.Generator) -> Start:
         """Start some episodes from real frames drawn at random."""
@@ -315,6 +319,8 @@ class ImaginedEnv(gymnasium.Env[Pixels, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
         """Start an episode from real frames of the dataset."""
         super().reset(seed=seed)
+        if seed is not None:
+            self._episodes.imagination.seed(seed)
         start = self._episodes.begin(np.zeros(1, np.int64), self.np_random)
         return self._episodes.observations[0], {"episode": int(start.episodes[0]), "frame": int(start.times[0])}
 
@@ -367,6 +373,8 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[Any], NDArray[Any]]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
         """Start all episodes from real frames of the dataset."""
         super().reset(seed=seed)
+        if seed is not None:
+            self._episodes.imagination.seed(seed)
         start = self._episodes.begin(np.arange(self.num_envs), self.np_random)
         return self._episodes.observations, {"episode": start.episodes, "frame": start.times}
 
