@@ -12,7 +12,7 @@ import pytest
 
 import acvp
 from acvp.runs import provenance
-from tests import smoke
+from tests import counts, smoke
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -78,10 +78,22 @@ def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: 
 
 
 def test_the_reliability_page_has_the_full_counts_of_today() -> None:
-    counts = json.loads((ROOT / "results" / "faults.json").read_text()).values()
-    page = (ROOT / "docs" / "reliability.md").read_text()
-    whole = sum(each["passed"] == each["count"] for each in counts)
-    assert f"{whole} of {len(counts)} tests passed whole" in page
-    for commit in {each["commit"] for each in counts}:
+    figures = json.loads(counts.RESULTS.read_text())
+    page = counts.PAGE.read_text()
+    assert page == counts.with_counts(page, figures), "python -m tests.counts writes them"
+    assert figures.keys() == counts.NAMES.keys(), "a test of make faults is missing, or has not run"
+    assert {name.split()[0] for name in figures} <= {row[2] for row in counts.ROW.finditer(page)}
+    for commit in {each["commit"] for each in figures.values()}:
         assert re.fullmatch("[0-9a-f]{40}", commit), "a changed tree"
-        assert commit[:7] in page
+
+
+def test_a_failed_count_is_named_on_the_reliability_page() -> None:
+    both = {"commit": "a" * 40, "python": "3.11", "platform": "Linux"}
+    names = list(counts.NAMES)[:2]
+    figures = {names[0]: both | {"count": 2000, "passed": 1999}, names[1]: both | {"count": 3, "passed": 3}}
+    page = counts.with_counts("| 1 | promise | how | old | test |\n`make faults` ran\n", figures)
+    assert page == (
+        "| 1 | promise | how | 2,000 kills while a checkpoint is saved, 3 at random times of a training | test |\n"
+        "`make faults` ran at commit aaaaaaa (Python 3.11, Linux): 1 of 2 tests passed whole. The others: promise 1 a "
+        "checkpoint survives kills at 8 points of a save: 1,999 of 2,000.\n"
+    )

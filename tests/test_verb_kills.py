@@ -24,6 +24,7 @@ from acvp.data.store import EpisodeStore
 from tests.agents.small import tiny_agent
 from tests.agents.test_sb3 import save_zip
 from tests.analysis.conftest import small_feedforward
+from tests.control.test_compare import written
 from tests.evaluation.runs import make_run
 from tests.faults import Trials, contents, counted, start
 
@@ -46,6 +47,8 @@ class Inputs:
     agent: Path
     npz: Path
     zip: Path
+    other: EpisodeStore
+    learned: Path
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     tiny_agent().save(folder / "agent")
     export_store("npz", store, folder / "npz")
     save_zip(folder / "dqn.zip")
-    return Inputs(store, run, folder / "agent", folder / "npz", folder / "dqn.zip")
+    other = collect(CollectConfig(env_id="acvp/Toy-v0", out=folder / "other", frames=200, seed=2))
+    written(folder / "learned", exploration="random", seed=1, scores=[0.0, 2.0])
+    return Inputs(store, run, folder / "agent", folder / "npz", folder / "dqn.zip", other, folder / "learned")
 
 
 def _evaluate(made: Inputs) -> list[Any]:
@@ -101,6 +106,8 @@ VERBS: dict[str, tuple[Callable[[Inputs], list[Any]], str, int]] = {
     "data import": (lambda made: ["data", "import", made.npz, "--format", "npz", "--actions", 5], "--out", 60),
     "data export": (lambda made: ["data", "export", made.store.path, "--format", "npz"], "--out", 20),
     "data filter": (lambda made: ["data", "filter", made.store.path, "--length", "2:"], "--out", 60),
+    "data split": (lambda made: ["data", "split", made.store.path], "--out", 60),
+    "data merge": (lambda made: ["data", "merge", made.store.path, made.other.path], "--out", 60),
     "evaluate": (_evaluate, "--out", 80),
     "counterfactual": (_counterfactual, "--out", 40),
     "analyze": (_analyze, "--out", 40),
@@ -110,6 +117,8 @@ VERBS: dict[str, tuple[Callable[[Inputs], list[Any]], str, int]] = {
     ),
     "control": (_control, "--out", 40),
     "explore": (_explore, "--out", 40),
+    "agent compare": (lambda made: ["agent", "compare", "--runs", made.learned], "--out", 12),
+    "claims": (lambda made: ["claims", "--results", made.run], "--out", 8),
     "export": (lambda made: ["export", "--predictor", made.run], "--onnx", 16),
     "train": (_train, "--run", 400),
     "agent train": (_agent_train, "--run", 200),

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from urllib.parse import quote
 
 from acvp.console import visible
-from acvp.durable import write_atomic
+from acvp.durable import exclusive_writer, make_folder, write_atomic
 from acvp.report.sources import OTHER_SHAPE
 from acvp.reproduce.claims import CLAIMS, Claim, Conclusion
 from acvp.reproduce.config import PAPER_GAMES
@@ -113,10 +113,11 @@ def left_out(rows: Sequence[Row]) -> dict[Path, str]:
 def write_claims(results: Sequence[Path], out: Path) -> list[Row]:
     """Write claims.json and claims.md, and return the rows."""
     rows = judge_claims(Evidence(results))
-    write_results(
-        out / CLAIMS_NAME, {"what": WHAT, "conclusions": counts(rows), "claims": [row.to_dict() for row in rows]}
-    )
-    write_atomic(out / PAGE_NAME, page(rows, out).encode())
+    body = {"what": WHAT, "conclusions": counts(rows), "claims": [row.to_dict() for row in rows]}
+    make_folder(out)
+    with exclusive_writer(out):
+        write_results(out / CLAIMS_NAME, body)
+        write_atomic(out / PAGE_NAME, page(rows, out).encode())
     return rows
 
 
