@@ -34,7 +34,7 @@ gallery: install
 	rm -rf site
 	$(BIN)/acvp export --web site --predictors freeway ms_pacman qbert seaquest space_invaders
 
-# The pictures of README and docs/, from the packaged predictors and committed results: under a minute of a core.
+# The pictures of README and docs/, from the packaged predictors and committed results: two minutes of a core.
 pictures: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.pictures
 

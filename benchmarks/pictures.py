@@ -24,7 +24,7 @@ from acvp.control.figures import control_figure, first_reward_figure, learning_f
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
 from acvp.durable import make_folder, write_atomic
-from acvp.evaluation.figures import BASELINE_LABELS
+from acvp.evaluation.figures import BASELINE_LABELS, curve_figure
 from acvp.evaluation.media import Clip, record_clip
 from acvp.figures import (
     FAINT,
@@ -45,7 +45,9 @@ from acvp.figures import (
     png,
     style,
 )
-from acvp.loaded import as_model
+from acvp.loaded import as_model, packaged
+from acvp.play.app import LOOP_NAME, make_loop, packaged_loop, weights_digest
+from acvp.play.model_pool import make_model_pool
 from benchmarks import tables
 from benchmarks.provenance import RESULTS, write_results
 
@@ -94,6 +96,7 @@ def main() -> None:
         write_atomic(PICTURES / name, data)
         print(f"docs/pictures/{name}: {len(data) / 1e3:,.0f} kB")
     write_results("pictures", numbers(clips), command="make pictures", seed=SEED, started=started)
+    make_loops()
     redraw()
     tables.main()
 
@@ -181,8 +184,24 @@ def film_strip(clip: Clip, steps: Sequence[int] = STRIP) -> bytes:
     return png(drawing)
 
 
+def make_loops() -> None:
+    """Make the loops of the packaged predictors for the start page of `acvp play`, where their weights have changed."""
+    models = make_model_pool(())
+    for name, folder in packaged().items():
+        if packaged_loop(folder) is None:
+            loop = make_loop(models, name, 0, comment=weights_digest(folder))
+            write_atomic(folder / LOOP_NAME, loop)
+            print(f"{name}/{LOOP_NAME}: {len(loop) / 1e3:,.0f} kB")
+
+
 def redraw() -> None:
     """Draw the charts of committed results again, where they are."""
+    for file in sorted((*RESULTS.glob("pixel/*/evaluation.json"), *RESULTS.glob("freeway-cpu/evaluation.json"))):
+        body = current_fields(json.loads(file.read_text()), RESULT_FIELDS)
+        for metric in body["metrics"]:
+            for picture in file.parent.glob(f"**/{metric}.png"):
+                write_atomic(picture, image(curve_figure(body, metric), "png"))
+                print(picture.relative_to(RESULTS.parent).as_posix())
     for name, (result, draw) in CHARTS.items():
         body = current_fields(json.loads((RESULTS / result).read_text()), RESULT_FIELDS)
         if "horizons" in body:

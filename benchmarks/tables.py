@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acvp.loaded import packaged
+from acvp import loaded
 from benchmarks.provenance import RESULTS as RESULTS
 
 DOCS = RESULTS.parent / "docs"
@@ -51,7 +51,7 @@ class Judged(NamedTuple):
 
 def best_packaged(game: str) -> str:
     """Return the name of the best predictor of a game that comes with acvp: that of objects, where there is one."""
-    return f"{game}-objects" if f"{game}-objects" in packaged() else game
+    return next((name for name in loaded.best_packaged() if name.removesuffix(loaded.OBJECTS) == game), game)
 
 
 def judged(folder: Path = RESULTS / "dreams") -> dict[str, Judged]:
@@ -143,11 +143,21 @@ def page_speed(body: dict[str, Any]) -> Rows:
     rows: list[Sequence[object]] = [
         ["pictures per second", served["pictures a second"]],
         ["key to picture, median / 95th percentile", f"{delay['median']:g} / {delay['p95']:g} ms"],
-        ["memory of the server after two / ten minutes", f"{memory['settled']} / {memory['end']} MB"],
-        ["static page: steps per second", body["static"]["steps a second"]],
+        [f"memory of the server, early / after {served['seconds']:.0f} seconds",
+         f"{memory['settled']} / {memory['end']} MB"],
     ]  # fmt: skip
+    others = body.get("other games served", {})
+    rows += [[f"pictures per second, `{name}`", game["pictures a second"]] for name, game in others.items()]
+    rows += _static_rates(body["static"])
     text = f"`acvp play` with the packaged predictor of {GAMES[body['predictor']]}, browser and server on one machine."
     return text, ("", ""), rows
+
+
+def _static_rates(static: dict[str, Any]) -> list[Sequence[object]]:
+    """Return the rates of the page without a server; an early version measured one game."""
+    if "games" not in static:
+        return [["static page: steps per second", static["steps a second"]]]
+    return [[f"gallery, steps per second: `{name}`", game["steps a second"]] for name, game in static["games"].items()]
 
 
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Rows]], ...] = (
@@ -196,7 +206,7 @@ once, on a busy machine and with a changed tree. `python -m benchmarks.newcomer`
 git clone <this repository> acvp
 cd acvp
 make install
-.venv/bin/acvp play --predictors freeway          # or seaquest, space_invaders, qbert, ms_pacman
+.venv/bin/acvp play --predictors freeway          # or ms_pacman-objects, qbert-objects, seaquest, space_invaders
 ```
 """
 NEXT = """

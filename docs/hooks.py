@@ -1,6 +1,7 @@
 """What `make docs` does beyond mkdocs: links of a page to files outside docs/ lead to copies of them on the site.
 
 Pages in Markdown and source files become pages, a folder becomes a page that lists its files, all others are copied.
+Lists and tables are written as GitHub reads them, and changed into what mkdocs reads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ CODE = {".py": "python", ".ipynb": "json", ".yml": "yaml", ".toml": "toml", ".sh
 """Kinds of files that are shown with highlighted syntax, by the end of their name; none has none."""
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 """Begins pages that the search leaves out: source code and lists of files."""
+BLOCK = re.compile(r"(- |\* |\d+\. |\|)")
+"""How a line of a list or table begins."""
 COPIES = "repository"
 """Folder of the site with what is outside docs/."""
 
@@ -109,6 +112,24 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def with_blank_lines(markdown: str) -> str:
+    """Return a text with empty lines around lists, tables and code in lists, whose lines are indented by four."""
+    lines: list[str] = []
+    fenced = listed = has_code = False
+    for line in markdown.splitlines():
+        begins, fence = not fenced and BLOCK.match(line), line.lstrip().startswith("```")
+        if begins and (has_code or not listed) and lines and lines[-1] and not BLOCK.match(lines[-1]):
+            lines.append("")
+        listed = bool(begins and line[0] != "|") or (listed and (not line or line.startswith("  ")))
+        has_code = listed and (has_code or fence)
+        inside = f"  {line}" if listed and line.startswith("  ") else line
+        lines += ["", inside] if fence and listed and not fenced else [inside]
+        fenced ^= fence
+        if fence and listed and not fenced:
+            lines.append("")
+    return "\n".join(lines) + "\n"
+
+
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """Point the links of a page to the copies."""
     uri = page.file.src_uri
@@ -121,4 +142,4 @@ def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
         return match[1] + posixpath.relpath(place(path), posixpath.dirname(uri))
 
     is_code = uri.startswith(f"{COPIES}/") and Path(uri).with_suffix("").suffix in set(CODE) - {"", ".ipynb"}
-    return markdown if is_code else LINK.sub(moved, markdown)
+    return markdown if is_code else with_blank_lines(LINK.sub(moved, markdown))

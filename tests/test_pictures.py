@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import acvp.loaded
 from acvp.evaluation.media import Clip
 from acvp.figures import GIVEN, LINE, PREDICTED
 from benchmarks import pictures, tables
@@ -94,7 +95,7 @@ def test_charts_are_drawn_from_results_that_exist() -> None:
 def test_results_are_those_of_the_best_packaged_predictor(
     names: tuple[str, ...], own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "packaged", lambda: dict.fromkeys(names))
+    monkeypatch.setattr(acvp.loaded, "packaged", lambda: dict.fromkeys(names))
     for file, models in (("freeway-agent", ("freeway",)), ("mine-agent", ("mine", "freeway"))):
         curves: dict[str, Any] = {name: {} for name in (*models, *tables.BASELINES)}
         (tmp_path / f"{file}.json").write_text(json.dumps({"curves": curves}))

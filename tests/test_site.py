@@ -45,6 +45,18 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 
 @SITE
 @pytest.mark.slow
+def test_every_list_and_table_is_one(site: Path) -> None:
+    """GitHub reads a list after a line of text; mkdocs would join them to one paragraph."""
+    raw = []
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<(pre|code)\b.*?</\1>", "", page.read_text().partition("<article")[2], flags=re.DOTALL)
+        paragraphs = re.findall(r"<(?:p|li)>((?:(?!<(?:/?p|/?li|ul|ol)>).)*)", text, re.DOTALL)
+        raw += [f"{page.name}: {lines}" for lines in paragraphs if re.search(r"^(- |1\. |\|)", lines, re.MULTILINE)]
+    assert raw == []
+
+
+@SITE
+@pytest.mark.slow
 def test_links_to_files_of_the_repository_lead_to_copies(site: Path) -> None:
     assert "repository/examples/own_game.py.html" in str(names("a", site / "environments.html"))
     assert "class Catch" in re.sub(r"<[^>]+>", "", (site / "repository/examples/own_game.py.html").read_text())

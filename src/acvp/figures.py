@@ -249,10 +249,11 @@ def _encode_mp4(images: Iterable[Picture]) -> bytes:
     return buffer.getvalue()
 
 
-def encode_gif(images: Iterable[Picture]) -> bytes:
-    """Return pictures of one size as a GIF."""
+def encode_gif(images: Iterable[Picture], comment: bytes = b"") -> bytes:
+    """Return pictures of one size as a GIF that holds a comment."""
     buffer = io.BytesIO()
     first, *others = (Image.fromarray(image).quantize(256, dither=Image.Dither.NONE) for image in images)
     duration = round(100 / FPS) * 10  # ms; a GIF counts hundredths of a second
-    first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False)
+    options: dict[str, Any] = {"comment": comment} if comment else {}
+    first.save(buffer, "GIF", save_all=True, append_images=others, duration=duration, loop=0, optimize=False, **options)
     return buffer.getvalue()

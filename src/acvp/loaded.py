@@ -51,6 +51,15 @@ def packaged() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(home.glob("*/config.json"))}
 
 
+OBJECTS = "-objects"
+"""How the names of packaged predictors of objects end."""
+
+
+def best_packaged() -> tuple[str, ...]:
+    """Return the best predictor of each game that comes with acvp: that of objects, where there is one."""
+    return tuple(name for name in packaged() if name + OBJECTS not in packaged())
+
+
 def load(path: str | Path) -> Predictor:
     """Return a predictor, on the CPU and in eval mode: one that comes with acvp, by name, or that of a folder.
 

@@ -323,9 +323,23 @@ ACTING = (
     Mutant(
         "an exported predictor never predicts a color directly",
         "pixel/traceable.py",
-        "return to_frames(now.index_put((cell, pixel), chosen), 1, self.config)",
-        "return to_frames(now, 1, self.config)",
+        "return to_frames(now.index_put((place,), chosen).view(-1, side), 1, self.config)",
+        "return to_frames(now.view(-1, side), 1, self.config)",
         "pixel/test_palette_mask.py::test_a_traceable_predictor_chooses_the_same_colors",
+    ),
+    Mutant(
+        "a loop of other weights is shown",
+        "play/app.py",
+        "return loop if weights_digest(folder) in loop else None",
+        "return loop or None",
+        "play/test_loops.py::test_a_packaged_loop_is_shown_if_it_is_of_these_weights",
+    ),
+    Mutant(
+        "packaged predictors come in the order of the alphabet",
+        "play/model_pool.py",
+        "dict.fromkeys((*best_packaged(), *packaged()))",
+        "packaged()",
+        "play/test_players.py::test_the_best_packaged_predictor_of_every_game_comes_first",
     ),
     Mutant(
         "the probability of a color ignores the motions that bring it",

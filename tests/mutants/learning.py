@@ -219,6 +219,13 @@ LEARNING = (
         "training/test_curriculum.py::test_warm_up_and_cosine",
     ),
     Mutant(
+        "the mean frame has the error of copying",
+        "training/validation.py",
+        "_squared(torch.zeros_like(truth), truth)",
+        "_squared(last, truth)",
+        "training/test_trainer.py::test_errors_are_what_they_say",
+    ),
+    Mutant(
         "the held-out score is that of the last step only",
         "training/validation.py",
         "score=sum(errors) / len(errors)",

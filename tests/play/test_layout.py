@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,22 +11,15 @@ from playwright.sync_api import Browser
 
 from acvp.play.session import Session
 from tests.play.browsing import View, a_browser
+from tests.play.screens import BOXES, check_layout
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import atari_pool
 
 PHONES = [(320, 568), (390, 664), (390, 844), (568, 320), (844, 390), (820, 1180)]
 DESKS = [(820, 600), (1024, 768), (1280, 720)]
 PARTS = "header > *, figcaption, figure canvas, #metrics > div, #tools > *, #touch button, #scrub > *"
+SHOWN = "#real canvas, #dream canvas, #touch button, #tools > *"
 TEXTS = "#metrics :is(h2, p, small), #tools > *, #predictor"
-
-BOXES = """parts => [...document.querySelectorAll(parts)].map(element => {
-  const { x, y, width, height } = element.getBoundingClientRect();
-  const name = element.id || element.dataset.do || element.getAttribute("aria-label") || element.textContent.trim();
-  return { name: `${element.tagName} ${name}`, x, y: y + scrollY, width, height };
-}).filter(box => box.width && box.height)"""
-CUT_OFF = """texts => [...document.querySelectorAll(texts)].filter(
-  element => element.offsetParent && element.scrollWidth > element.clientWidth + 1
-).map(element => element.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -52,38 +45,27 @@ def screens(request: pytest.FixtureRequest, browser: Browser, address: str) -> I
     view.context.close()
 
 
-def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether two boxes share more than a pixel's edge."""
-    return all(
-        min(one[at] + one[side], other[at] + other[side]) - max(one[at], other[at]) > 1
-        for at, side in (("x", "width"), ("y", "height"))
-    )
-
-
 def test_nothing_overlaps_or_is_cut_off(screens: tuple[View, list[Any]]) -> None:
     view, sizes = screens
     for width, height in sizes:
         view.page.set_viewport_size({"width": width, "height": height})
-        view.page.wait_for_timeout(150)  # for two pictures in the new size
         for scheme in ("light", "dark"):
             view.page.emulate_media(color_scheme=scheme)
-            boxes = view.page.evaluate(BOXES, PARTS)
-            size = f"{width}×{height} {scheme}"
-            assert [f"{a['name']} | {b['name']}" for a, b in combinations(boxes, 2) if overlap(a, b)] == [], size
-            assert [box["name"] for box in boxes if box["x"] < 0 or box["x"] + box["width"] > width] == [], size
-            assert view.page.evaluate("document.documentElement.scrollWidth") == width, size
-            assert view.page.evaluate(CUT_OFF, TEXTS) == [], size
+            check_layout(view, PARTS, TEXTS)
     assert view.complaints == []
+
+
+def fits(view: View, height: int) -> bool:
+    """Return whether what is played with is above the end of the screen."""
+    return all(box["y"] + box["height"] <= height for box in view.page.evaluate(BOXES, SHOWN))
 
 
 def test_a_phone_shows_pictures_and_keys_without_scrolling(screens: tuple[View, list[Any]]) -> None:
     view, sizes = screens
     for width, height in sizes:
         view.page.set_viewport_size({"width": width, "height": height})
-        view.page.wait_for_timeout(150)
-        boxes = view.page.evaluate(BOXES, "#real canvas, #dream canvas, #touch button, #tools > *")
-        assert len(boxes) >= 11
-        assert [box["name"] for box in boxes if box["y"] + box["height"] > height] == [], f"{width}×{height}"
+        assert len(view.page.evaluate(BOXES, SHOWN)) >= 11
+        wait_until(partial(fits, view, height))
 
 
 def test_all_actions_open_at_the_first_one(screens: tuple[View, list[Any]]) -> None:

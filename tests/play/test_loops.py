@@ -6,6 +6,7 @@ import io
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from acvp.errors import UserError
-from acvp.play.app import LOOP_STEPS, Loops
-from acvp.play.model_pool import ModelPool
+from acvp.figures import encode_gif
+from acvp.play.app import LOOP_STEPS, Loops, packaged_loop, weights_digest
+from acvp.play.model_pool import ModelPool, make_model_pool
 from acvp.play.session import Session
 from tests.play.browsing import View, a_browser
+from tests.play.screens import CARDS, check_layout, widths_and_schemes
 from tests.play.serving import Client, serve, wait_until
 from tests.play.sessions import UP, StandStill, make_session, model_pool, play_on
 
@@ -89,9 +92,12 @@ def status(port: int, path: str) -> tuple[int, bytes]:
         return error.code, b""
 
 
+LISTED = b'[{"name":"still","game":null},{"name":"net","game":null},{"name":"gray","game":null}]'
+
+
 def test_the_server_answers_at_once_while_a_loop_is_made(served: Served) -> None:
     port, loops = served
-    assert status(port, "loops") == (200, b'["still","net","gray"]')
+    assert status(port, "loops") == (200, LISTED)
     assert status(port, "loops/net")[0] in (200, 202)
     made(loops, "net")
     assert status(port, "loops/net") == (200, loops.get("net"))
@@ -129,13 +135,10 @@ def start(browser: Browser, served: Served) -> Iterator[View]:
 
 
 def test_the_start_page_shows_all_games_and_plays_the_chosen_one(start: View) -> None:
-    assert start.page.locator("#cards button").all_inner_texts() == ["Still", "Net", "Gray"]
+    assert start.page.locator("#cards button").all_inner_texts() == ["still", "net", "gray"]
     assert not start.page.locator("#tools").is_visible()
-    for width in (320, 390, 820, 1024, 1280):
-        for scheme in ("light", "dark"):
-            start.page.set_viewport_size({"width": width, "height": 700})
-            start.page.emulate_media(color_scheme=scheme)
-            assert start.page.evaluate("document.documentElement.scrollWidth") == width
+    for _ in widths_and_schemes(start):
+        check_layout(start, CARDS)
     start.page.locator("#cards button", has_text="gray").click()
     wait_until(lambda: start.number("#steps p") >= 1)
     assert start.page.locator("#predictor").input_value() == "gray"
@@ -209,3 +212,24 @@ def test_a_broken_link_is_explained(browser: Browser, served: Served) -> None:
     view.until("#toast", "actions 0 to 4")
     wait_until(lambda: view.number("#steps p") >= 1)
     view.context.close()
+
+
+def test_a_packaged_loop_is_shown_if_it_is_of_these_weights(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    assert packaged_loop(tmp_path) is None
+    frames = [np.full((4, 4, 3), level, np.uint8) for level in (0, 90)]
+    loop = encode_gif(frames, weights_digest(tmp_path))
+    (tmp_path / "loop.gif").write_bytes(loop)
+    assert packaged_loop(tmp_path) == loop
+    assert Image.open(io.BytesIO(loop)).n_frames == 2  # type: ignore[attr-defined]
+    loops = Loops(ModelPool({"x": StandStill}, folders={"x": tmp_path}))
+    assert made(loops, "x") == loop
+    loops.close()
+    (tmp_path / "model.safetensors").write_bytes(b"others")
+    assert packaged_loop(tmp_path) is None
+
+
+def test_a_predictor_of_ones_own_has_no_packaged_loop(tmp_path: Path) -> None:
+    own = make_model_pool((str(tmp_path / "freeway"),))
+    assert "freeway" not in own.folders
+    assert "freeway" in make_model_pool(("freeway",)).folders

@@ -11,7 +11,8 @@ from acvp.agents.agent import agent_policy, load_agent
 from acvp.envs import make_game
 from acvp.envs.toy import TOY_ID
 from acvp.figures import GIVEN, PREDICTED
-from acvp.play.model_pool import ModelPool
+from acvp.loaded import COPY_LAST, best_packaged, packaged
+from acvp.play.model_pool import ModelPool, make_model_pool
 from acvp.play.players import Players
 from acvp.play.protocol import facts
 from acvp.play.session import Session
@@ -44,6 +45,17 @@ def test_a_named_policy_plays_every_game() -> None:
     players = Players("random")
     assert players.name("ALE/Freeway-v5") == players.name(TOY_ID) == "random"
     assert players.policy(TOY_ID) is players.policy("ALE/Freeway-v5")
+
+
+def test_the_best_packaged_predictor_of_every_game_comes_first() -> None:
+    pool, best = make_model_pool(()), best_packaged()
+    games = {pool.game_of(name) for name in packaged()}
+    assert "ms_pacman-objects" in best, "better than ms_pacman"
+    assert "ms_pacman" not in best
+    assert pool.names[: len(games)] == best
+    assert {pool.game_of(name) for name in best} == games
+    assert set(pool.names) == {*packaged(), COPY_LAST}
+    assert make_model_pool(("qbert",)).names[:2] == ("qbert", best[0]), "what is asked for comes before"
 
 
 def test_copy_last_frame_is_of_the_game_that_is_played() -> None:

@@ -130,6 +130,8 @@ def test_keys_while_it_loads_and_a_rewind_by_hand(browser: Browser, address: str
 def test_a_gallery_starts_with_all_games_and_switches_between_them(browser: Browser, hosted: str) -> None:
     view = loaded(browser, hosted)
     wait_until(lambda: view.page.locator("#cards .loop :is(img, canvas)").count() == 2)
+    named = ["Toy\npredictor tiny", "Toy\npredictor other"]
+    assert view.page.locator("#cards button").all_inner_texts() == named
     assert view.page.evaluate("crossOriginIsolated"), "it has threads, from a host that sends no headers"
     view.page.locator("#cards button", has_text="other").click()
     wait_until(lambda: view.number("#steps p") >= 2)

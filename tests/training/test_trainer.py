@@ -119,7 +119,7 @@ def test_a_run_folder_is_complete(store: EpisodeStore, tmp_path: Path) -> None:
     assert names - {".lock"} == wanted
     held = metrics(folder, "held-out")
     assert [line["step"] for line in held] == [3, 5, 8, 9]
-    assert held[0].keys() == {"kind", "step", "phase", "seconds", "error", "copy_last", "mse", "score"}
+    assert held[0].keys() == {"kind", "step", "phase", "seconds", "error", "copy_last", "mean_frame", "mse", "score"}
     assert [line["step"] for line in metrics(folder, "train")] == [3, 5, 8, 9]
     start = json.loads((folder / "starts.jsonl").read_text())
     assert {"time", "command", "commit", "versions", "machine"} <= start.keys()
@@ -154,6 +154,7 @@ def test_errors_are_what_they_say(store: EpisodeStore, tmp_path: Path) -> None:
         assert report.error[horizon] == pytest.approx(float(frame.square().sum() / 4), rel=1e-5)
         copied = (truth[:, 10] - frame).square().sum() / 4
         assert report.copy_last[horizon] == pytest.approx(float(copied), rel=1e-5)
+        assert report.mean_frame[horizon] == pytest.approx(report.error[horizon], rel=1e-6), "it is this predictor's"
         mse = (pixels[:, 10 + horizon] - data.mean()).square().mean()
         assert report.mse[horizon] == pytest.approx(float(mse), rel=1e-5)
     by_step = truth[:, 11 : 11 + max(horizons)].square().sum((0, 2, 3, 4)) / 4

@@ -44,7 +44,9 @@ class TraceableDecoder(nn.Module):
     width: Tensor
     """Colors of each cell's group, (h·w,)."""
     slot: Tensor
-    """Index of a color among those of a row's group, −1 for one that it has not, (h, N + 1)."""
+    """Index of a color among those of a row's group, −1 for one that it has not, (h·(N + 1),)."""
+    row: Tensor
+    """Where the slots of each cell's row begin, (h·w,)."""
 
     def __init__(self, head: nn.Linear, excluded: Tensor | None, config: PixelConfig) -> None:
         super().__init__()
@@ -73,7 +75,8 @@ class TraceableDecoder(nn.Module):
             used += (end - first) * pixels * len(colors)
         for field, values in (("offset", offset), ("width", width)):
             self.register_buffer(field, torch.from_numpy(np.concatenate(values)))
-        self.register_buffer("slot", torch.from_numpy(np.stack(slot)))
+        self.register_buffer("slot", torch.from_numpy(np.concatenate(slot)))
+        self.register_buffer("row", torch.arange(rows).repeat_interleave(columns) * (count + 1))
 
     def forward(self, features: Tensor, motion: Tensor, seen: Tensor) -> Tensor:
         """Return classes (1, H, W) of features (h·w, F) and logits of copying (h·w, S) after classes (1, 2, H, W)."""
@@ -81,18 +84,19 @@ class TraceableDecoder(nn.Module):
         parts = [self._own(group, features) for group in range(len(self.cells))]
         highest = torch.cat([part.amax(2) for part in parts])
         own = torch.cat([part.flatten() for part in parts])
-        cells, pixels = (torch.arange(size) for size in now.shape)
+        (cells, pixels), side = (torch.arange(size) for size in now.shape), now.shape[1]
         stays = self._logits(own, cells[:, None], pixels, now.clamp(min=0))
         may_change = (highest - stays > keeping_odds(motion)[:, None]) & (now != NO_PIXEL)
         cell, pixel = may_change.nonzero(as_tuple=True)  # (n,)
         moved = copied_colors(add_border(seen, self.config), torch.zeros_like(cell), cell, pixel, self.config)
-        best, way = (self._logits(own, cell[:, None], pixel[:, None], moved) + motion[cell]).max(1)
-        now = now.index_put((cell, pixel), moved.gather(1, way[:, None])[:, 0])
-        new = (best < highest[cell, pixel]).nonzero()[:, 0]  # of the n pixels, those that copy no color
-        cell, pixel = cell[new], pixel[new]
-        every = torch.arange(self.slot.shape[1] - 1)
+        place = cell * side + pixel  # in the flattened cells: a graph finds one index faster than two
+        best, way = (self._logits(own, cell[:, None], pixel[:, None], moved) + motion.index_select(0, cell)).max(1)
+        now = now.flatten().index_put((place,), moved.gather(1, way[:, None])[:, 0])
+        new = (best < _taken(highest.flatten(), place)).nonzero()[:, 0]  # of the n pixels, those that copy no color
+        cell, pixel, place = (_taken(values, new) for values in (cell, pixel, place))
+        every = torch.arange(len(self.config.palette))
         chosen = self._logits(own, cell[:, None], pixel[:, None], every).argmax(1)
-        return to_frames(now.index_put((cell, pixel), chosen), 1, self.config)
+        return to_frames(now.index_put((place,), chosen).view(-1, side), 1, self.config)
 
     def _own(self, group: int, features: Tensor) -> Tensor:
         """Return the logits (cells, q, K) of a group's own colors."""
@@ -108,9 +112,14 @@ class TraceableDecoder(nn.Module):
 
     def _logits(self, own: Tensor, cell: Tensor, pixel: Tensor, color: Tensor) -> Tensor:
         """Return the logits of colors for pixels of cells, among those of all groups; −∞ where a color cannot be."""
-        slot = self.slot[cell // self.config.grid[1], color]
-        index = self.offset[cell] + pixel * self.width[cell] + slot.clamp(min=0)
-        return torch.where(slot < 0, torch.tensor(-torch.inf), own[index])
+        slot = _taken(self.slot, _taken(self.row, cell) + color)
+        index = _taken(self.offset, cell) + pixel * _taken(self.width, cell) + slot.clamp(min=0)
+        return torch.where(slot < 0, torch.tensor(-torch.inf), _taken(own, index))
+
+
+def _taken(values: Tensor, index: Tensor) -> Tensor:
+    """Return ``values[index]``, by the operation that is fastest in a graph."""
+    return values.index_select(0, index.flatten()).view_as(index)
 
 
 def _colors_of(allowed: NDArray[np.bool_], row: int, columns: int) -> tuple[int, ...]:

@@ -5,11 +5,13 @@ Only pages that it served itself may connect.
 
 from __future__ import annotations
 
+import hashlib
 import mimetypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 from starlette.applications import Starlette
@@ -19,6 +21,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from acvp.artifacts import WEIGHTS_NAME
 from acvp.console import counted
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
@@ -36,6 +39,7 @@ HOST = "127.0.0.1"
 HOST_NAMES = (HOST, "localhost", "[::1]")
 BUSY = 1013
 """WebSocket close code: try again later."""
+LOOP_NAME = "loop.gif"
 LOOP_STEPS = 45
 """Agent steps of a loop: three seconds of Atari."""
 GAP = 4
@@ -72,6 +76,7 @@ class Loops:
 
     def __init__(self, models: ModelPool, seed: int = 0) -> None:
         self.names = tuple(name for name in models.names if name != COPY_LAST)
+        self.listed = [{"name": name, "game": models.game_of(name)} for name in self.names]
         self._models, self._seed = models, seed
         self._made: dict[str, Future[bytes]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="acvp-loops", initializer=share_cores)
@@ -90,16 +95,31 @@ class Loops:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _make(self, name: str) -> bytes:
-        return make_loop(self._models, name, self._seed)
+        folder = self._models.folders.get(name)
+        return (folder and packaged_loop(folder)) or make_loop(self._models, name, self._seed)
 
 
-def make_loop(models: ModelPool, name: str, seed: int, store: EpisodeStore | None = None) -> bytes:
+def make_loop(
+    models: ModelPool, name: str, seed: int, store: EpisodeStore | None = None, comment: bytes = b""
+) -> bytes:
     """Return a loop of real | dream of a predictor as a GIF; without its game, of a dream from recorded frames."""
     session = Session(models, first=name, seed=seed, fast_forward=True, store=store)
     try:
-        return encode_gif(list(_pictures(session)))
+        return encode_gif(list(_pictures(session)), comment)
     finally:
         session.close()
+
+
+def packaged_loop(folder: Path) -> bytes | None:
+    """Return the loop in the folder of a packaged predictor, None if there is none of the weights in it."""
+    file = folder / LOOP_NAME
+    loop = file.read_bytes() if file.is_file() else b""
+    return loop if weights_digest(folder) in loop else None
+
+
+def weights_digest(folder: Path) -> bytes:
+    """Return what the comment of a packaged predictor's loop says: of which weights it is."""
+    return hashlib.sha256((folder / WEIGHTS_NAME).read_bytes()).hexdigest().encode()
 
 
 def _pictures(session: Session) -> Iterator[Picture]:
@@ -164,8 +184,8 @@ class Page:
         return Response(self._files[name], media_type="text/javascript" if name.endswith(".js") else kind)
 
     async def loop_names(self, request: Request) -> Response:
-        """Return the names of all loops."""
-        return JSONResponse([] if self._loops is None else list(self._loops.names))
+        """Return the names of all loops and their games."""
+        return JSONResponse([] if self._loops is None else self._loops.listed)
 
     async def loop(self, request: Request) -> Response:
         """Return a loop, 202 while it is being made, 404 if there is none."""

@@ -10,7 +10,7 @@ from threading import Lock
 from acvp.artifacts import CONFIG_NAME
 from acvp.data.frames import get_view
 from acvp.errors import UserError
-from acvp.loaded import COPY_LAST, LoadedModel, baselines, load, model_name, packaged
+from acvp.loaded import COPY_LAST, LoadedModel, baselines, best_packaged, load, model_name, packaged
 from acvp.models import About, Predictor
 
 Loader = Callable[[], Predictor]
@@ -26,15 +26,17 @@ class ModelPool:
         temperature: float = 0.0,
         seed: int = 0,
         games: Mapping[str, str] | None = None,
+        folders: Mapping[str, Path] | None = None,
     ) -> None:
         """With a temperature above 0, predictors that can sample do so, from a generator with this seed.
 
-        ``games`` has the game of each predictor whose game is known before it is loaded.
+        ``games`` has the game of each predictor whose game is known before it is loaded, ``folders`` those of packaged
+        predictors.
         """
         if not loaders:
             raise UserError("no predictor to play: name one with --predictors")
         self._loaders, self.temperature, self._seed = dict(loaders), temperature, seed
-        self._games = dict(games or {})
+        self._games, self.folders = dict(games or {}), dict(folders or {})
         self._loaded: dict[str, LoadedModel] = {}
         self._lock = Lock()
         self.first = next(iter(loaders))
@@ -61,6 +63,10 @@ class ModelPool:
         self._loaded[name], self._games[name] = model, predictor.about.env_id
         return model
 
+    def game_of(self, name: str) -> str | None:
+        """Return the game of a predictor, None if that is not known before it is loaded."""
+        return self._games.get(name)
+
     def of_game(self, env_id: str) -> tuple[str, ...]:
         """Return the names of the predictors that are not known to be of another game."""
         return tuple(name for name in self.names if self._games.get(name, env_id) == env_id)
@@ -73,16 +79,18 @@ class ModelPool:
 
 
 def make_model_pool(predictors: Sequence[str], *, temperature: float = 0.0, seed: int = 0) -> ModelPool:
-    """Return the predictors of these folders and names, in this order, then all packaged ones."""
+    """Return the predictors of these folders and names, in this order, then all packaged ones, the best first."""
     loaders: dict[str, Loader] = {}
     games = {name: env_id for name, folder in packaged().items() if (env_id := _game_of(folder)) is not None}
     for predictor in predictors:
         named = predictor in packaged()
         _add(loaders, predictor if named else model_name(Path(predictor)), predictor if named else Path(predictor))
-    for name in packaged():
+    for name in dict.fromkeys((*best_packaged(), *packaged())):
         if name not in loaders:
             _add(loaders, name, name)
-    return ModelPool(loaders, temperature=temperature, seed=seed, games=games)
+    own = {model_name(Path(predictor)) for predictor in predictors if predictor not in packaged()}
+    folders = {name: folder for name, folder in packaged().items() if name not in own}
+    return ModelPool(loaders, temperature=temperature, seed=seed, games=games, folders=folders)
 
 
 def _game_of(folder: Path) -> str | None:

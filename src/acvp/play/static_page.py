@@ -32,7 +32,7 @@ from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel
-from acvp.play.app import make_loop, page_files
+from acvp.play.app import LOOP_NAME, make_loop, page_files
 from acvp.play.config import PredictorExportConfig
 from acvp.play.context import PlayContext, make_context
 from acvp.play.model_pool import ModelPool, about, make_model_pool
@@ -44,7 +44,11 @@ SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
 """Of the archive that npm downloads."""
 ARCHIVE = f"onnxruntime-web-{VERSION}.tgz"
 RUNTIME_FOLDER = "ort"
-RUNTIME_NAMES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+RUNTIME_NAMES = (
+    *("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
+    *("ort.jspi.min.mjs", "ort-wasm-simd-threaded.jspi.mjs", "ort-wasm-simd-threaded.jspi.wasm"),
+)
+"""The second three are for browsers with WebGPU; a page loads one binary."""
 NOTICE = f"onnxruntime-web {VERSION}, Copyright (c) Microsoft Corporation, MIT license\n"
 
 
@@ -87,7 +91,7 @@ def _fetch() -> bytes:
 
 
 DESCRIPTION_NAME, STARTS_NAME, PAGE_NAME = "predictor.json", "starts.bin", "index.html"
-GAMES_NAME, LOOP_NAME, AGENT_NAME = "games.json", "loop.gif", "agent.onnx"
+GAMES_NAME, AGENT_NAME = "games.json", "agent.onnx"
 
 Frames = NDArray[np.uint8]
 Files = dict[str, bytes]

@@ -27,6 +27,12 @@ from acvp.figures import DARK, LIGHT, RUN_COLORS, Axes, Figure, caption, chart, 
 from acvp.report import markup
 from acvp.report.sources import OTHER_SHAPE, Analysis, ReportConfig, RunSource, Sources, read_media, read_sources
 
+BASELINES = {
+    "copy_last": ("--", "dashed: copying the last frame"),
+    "mean_frame": (":", "dotted: mean of the training frames"),
+}
+"""How the errors of the baselines are drawn beside those of a run, as in `acvp evaluate`; early runs have the first."""
+
 
 def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str] = LIGHT) -> Figure | None:
     """Return the held-out errors of a run by update, None where none was measured."""
@@ -37,11 +43,13 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
     for i, horizon in enumerate(measured[-1]["error"]):
         color = RUN_COLORS[i % len(RUN_COLORS)]
         _draw(axes, measured, "error", horizon, color, "-", f"{counted(int(horizon), 'step')} ahead")
-        _draw(axes, measured, "copy_last", horizon, color, ":", None)
-    axes.plot([], [], ":", color=colors["faint"], label="dotted: copying the last frame")
+        for part, (line, _) in BASELINES.items():
+            _draw(axes, measured, part, horizon, color, line, None)
+    for line, label in (BASELINES[part] for part in BASELINES if part in measured[-1]):
+        axes.plot([], [], line, color=colors["faint"], label=label)
     axes.set_xlabel("updates", color=colors["ink"])
     axes.set_ylabel("squared error, sum over a frame", color=colors["ink"])
-    errors = [value for line in measured for part in ("error", "copy_last") for value in line[part].values()]
+    errors = [value for line in measured for part in ("error", *BASELINES) for value in line.get(part, {}).values()]
     if 0 < min(errors) * DECADES < max(errors):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
@@ -57,7 +65,9 @@ def training_figure(metrics: Sequence[Mapping[str, Any]], colors: dict[str, str]
 def _draw(
     axes: Axes, lines: Sequence[Mapping[str, Any]], part: str, horizon: str, color: str, dashes: str, label: str | None
 ) -> None:
-    measured = [line for line in lines if horizon in line[part]]
+    measured = [line for line in lines if horizon in line.get(part, {})]
+    if not measured:
+        return
     steps, values = [line["step"] for line in measured], [line[part][horizon] for line in measured]
     axes.plot(steps, values, dashes, color=color, linewidth=1.4, marker=".", label=label)
 

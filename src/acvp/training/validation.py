@@ -1,4 +1,6 @@
-"""Held-out error: during training beside copying the last frame, and at the end compared with it by a bootstrap.
+"""Held-out error: during training beside both baselines, and at the end compared with copying the last frame.
+
+The comparison is by a bootstrap over windows; the baselines are copying the last frame and the mean frame.
 
 Two units, both from the prediction as the network gives it (neither clamped nor rounded), averaged over the windows:
 ``error`` is the squared error of (pixel − mean)/scale summed over the pixels and channels of a frame, the paper's;
@@ -37,6 +39,8 @@ class HeldOutReport:
     """Squared error summed over a frame, in normalized units."""
     copy_last: dict[int, float]
     """The same of repeating the last real frame."""
+    mean_frame: dict[int, float]
+    """The same of the mean of the training frames."""
     mse: dict[int, float]
     """Squared error per pixel in 0..255."""
     wrong: dict[int, float]
@@ -50,7 +54,7 @@ class HeldOutReport:
 
     def curves(self) -> dict[str, dict[int, float]]:
         """Return the errors by name and steps ahead."""
-        curves = {"error": self.error, "copy_last": self.copy_last, "mse": self.mse}
+        curves = {"error": self.error, "copy_last": self.copy_last, "mean_frame": self.mean_frame, "mse": self.mse}
         return curves | ({"wrong": self.wrong, "copy_wrong": self.copy_wrong} if self.wrong else {})
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,15 +98,15 @@ class HeldOut:
     @torch.no_grad()
     def measure(self, predictor: Predictor) -> HeldOutReport:
         """Return the errors of a predictor that is fed its own predictions."""
-        errors, copies, pairs = [], [], []
+        errors, baselines, pairs = [], [], []
         wrong: list[tuple[float, float]] = []
         for frame, last, truth in self._rollout(predictor):
             errors.append(_squared(frame, truth))
-            copies.append(_squared(last, truth))
+            baselines.append((_squared(last, truth), _squared(torch.zeros_like(truth), truth)))  # 0 is the mean frame
             if predictor.names_colors:
                 wrong.append((_wrong(predictor, frame, truth), _wrong(predictor, last, truth)))
             pairs.append((truth[0], frame[0]))
-        return self._report(predictor, errors, copies, wrong, pairs)
+        return self._report(predictor, errors, baselines, wrong, pairs)
 
     @torch.no_grad()
     def errors_by_window(self, predictor: Predictor) -> dict[int, NDArray[np.float64]]:
@@ -136,7 +140,7 @@ class HeldOut:
         self,
         predictor: Predictor,
         errors: list[float],
-        copies: list[float],
+        baselines: list[tuple[float, float]],
         wrong: list[tuple[float, float]],
         pairs: list[tuple[Tensor, Tensor]],
     ) -> HeldOutReport:
@@ -145,7 +149,8 @@ class HeldOut:
         error = {h: errors[h - 1] for h in self.horizons}
         return HeldOutReport(
             error=error,
-            copy_last={h: copies[h - 1] for h in self.horizons},
+            copy_last={h: baselines[h - 1][0] for h in self.horizons},
+            mean_frame={h: baselines[h - 1][1] for h in self.horizons},
             mse={h: value * to_mse for h, value in error.items()},
             wrong={h: wrong[h - 1][0] for h in self.horizons if wrong},
             copy_wrong={h: wrong[h - 1][1] for h in self.horizons if wrong},

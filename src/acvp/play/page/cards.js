@@ -2,14 +2,22 @@
 
 const ASK_AGAIN = 700; // milliseconds
 
-/** A button with the loop and the name of a predictor. */
-export function card(name, onChoose) {
+/** "ALE/MsPacman-v5" as people say it; null where nothing is known of the game. */
+function title(game) {
+  const name = game?.match(/([^/:]+?)(-v\d+)?$/)?.[1] ?? "";
+  return name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2") || null;
+}
+
+/** A button with the loop, the game and the name of a predictor. */
+export function card(name, game, onChoose) {
   const button = document.createElement("button");
   const picture = document.createElement("div");
   const caption = document.createElement("span");
+  const own = document.createElement("small");
   picture.className = "loop";
-  caption.textContent = name.replaceAll("_", " ");
-  button.append(picture, caption);
+  caption.textContent = title(game) ?? name;
+  own.textContent = title(game) ? `predictor ${name}` : "";
+  button.append(picture, caption, own);
   button.addEventListener("click", onChoose);
   show(name, picture);
   return button;
@@ -30,7 +38,9 @@ async function show(name, picture) {
   image.alt = "";
   image.src = address; // the page's security policy allows images of this server only
   await image.decode();
-  picture.replaceChildren(matchMedia("(prefers-reduced-motion: reduce)").matches ? still(image) : image);
+  const shown = matchMedia("(prefers-reduced-motion: reduce)").matches ? still(image) : image;
+  if (image.naturalWidth > picture.clientWidth) shown.className = "larger"; // than it is shown: every pixel counts
+  picture.replaceChildren(shown);
 }
 
 /** The first frame alone, for those who prefer that nothing moves. */

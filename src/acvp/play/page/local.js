@@ -2,6 +2,7 @@
 
 import { games, load, unzipped } from "./loading.js";
 import { toImage } from "./remote.js";
+import { binaryOf, fasterOnGpu, kindOfRuntime, startRuntime } from "./runtime.js";
 
 const KEPT_BYTES = 64e6; // for rewinding
 const LONGEST_HOLD = 20; // steps for which the random agent keeps an action, at most
@@ -39,7 +40,7 @@ export class LocalSession {
     try {
       const { runtime, games: known } = await games();
       const game = known.find((other) => other.name === name) ?? known[0];
-      await this.fetch(game, this.ort ? {} : runtime);
+      await this.fetch(game, runtime);
       this.names = known.map((other) => other.name);
     } catch (error) {
       return this.on.lost(error.message);
@@ -51,29 +52,35 @@ export class LocalSession {
     await this.reset();
   }
 
-  /** Fetch a game, and the runtime's files where they are still missing. */
+  /** Fetch a game, and the runtime where it is still missing. */
   async fetch({ name, files }, runtime) {
     const sizes = (folder, names) => Object.fromEntries(Object.entries(names).map(([file, size]) => [`${folder}/${file}`, size]));
     const folder = encodeURIComponent(name);
     const { "loop.gif": _, ...needed } = files;
-    const wasm = "ort-wasm-simd-threaded.wasm";
-    const binary = runtime[wasm] ? { [wasm]: runtime[wasm] } : {};
+    this.kind ??= await kindOfRuntime();
+    const binary = this.ort ? {} : { [binaryOf(this.kind)]: runtime[binaryOf(this.kind)] };
     const found = await load({ ...sizes(folder, needed), ...sizes("ort", binary) }, (share) => this.on.loading(share));
     const file = (own) => found[`${folder}/${own}`];
-    if (!this.ort) await this.startRuntime(found[`ort/${wasm}`]);
+    this.ort ??= await startRuntime(this.kind, found[`ort/${binaryOf(this.kind)}`]);
     this.about = JSON.parse(new TextDecoder().decode(file("predictor.json")));
     const graph = (own) => file(own) && this.ort.InferenceSession.create(file(own), { executionProviders: ["wasm"] });
     this.graphs = { observe: await graph("observe.onnx"), step: await graph("step.onnx"), agent: await graph("agent.onnx") };
     this.starts = await unzipped(file("starts.bin"));
+    await this.chooseProcessor(file("step.onnx"));
     this.on.loading(null);
   }
 
-  async startRuntime(binary) {
-    const ort = await import(new URL("ort/ort.wasm.min.mjs", document.baseURI));
-    ort.env.wasm.wasmPaths = new URL("ort/", document.baseURI).href;
-    ort.env.wasm.wasmBinary = binary.buffer;
-    ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, Math.max(1, navigator.hardwareConcurrency)) : 1;
-    this.ort = ort;
+  /** Run the steps on the GPU where that is better. */
+  async chooseProcessor(data) {
+    let [gpu, why] = [null, "none"];
+    if (this.kind === "webgpu") {
+      await this.startFrom(0);
+      const run = async (graph, step) => (await this.after(this.now, step % this.about.actions.length, graph)).frame;
+      [gpu, why] = await fasterOnGpu(this.ort, data, this.graphs.step, run);
+      this.now = null;
+    }
+    this.graphs.step = gpu ?? this.graphs.step;
+    document.body.dataset.gpu = why;
   }
 
   /** Run a command of the page after what is running now. */
@@ -147,12 +154,12 @@ export class LocalSession {
     this.past = [...this.past, before].slice(-Math.max(1, Math.floor(KEPT_BYTES / bytes)));
   }
 
-  async after(before, action) {
+  async after(before, action, graph = this.graphs.step) {
     const vector = new Float32Array(this.about.actions.length);
     vector[action] = 1;
     const inputs = { ...before.state, action: new this.ort.Tensor("float32", vector, [1, vector.length]) };
-    const used = new Set(this.graphs.step.inputNames);
-    const outputs = await this.graphs.step.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => used.has(name))));
+    const used = new Set(graph.inputNames);
+    const outputs = await graph.run(Object.fromEntries(Object.entries(inputs).filter(([name]) => used.has(name))));
     const state = this.nextState(outputs);
     const reward = this.about.outcome ? largest([...outputs.reward.data]) - 1 : 0;
     const termination = this.about.outcome ? sigmoid(outputs.termination.data[0]) : null;

@@ -155,10 +155,9 @@ async function makeSession() {
   return new LocalSession(on);
 }
 
-async function gameNames() {
+async function predictorsAtHand() {
   if (served) return (await fetch("loops")).json();
-  const { games } = await import("./loading.js");
-  return (await games()).games.map(({ name }) => name);
+  return (await (await import("./loading.js")).games()).games;
 }
 
 function send(name, fields = {}) {
@@ -206,8 +205,8 @@ async function choose() {
   $("#toast").classList.remove("shown");
   document.body.classList.add("choosing");
   $("#start").hidden = false;
-  const names = await gameNames();
-  $("#cards").replaceChildren(...names.map((name) => card(name, () => play(name))));
+  const known = await predictorsAtHand();
+  $("#cards").replaceChildren(...known.map(({ name, game }) => card(name, game, () => play(name))));
 }
 
 async function play(predictor = null) {
