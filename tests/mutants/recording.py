@@ -29,8 +29,8 @@ RECORDING = (
     Mutant(
         "actions that do not count from 0 are shifted",
         "envs/gym.py",
-        "self._env.step(action + self._start)",
-        "self._env.step(action)",
+        "returned = self._env.step(own)",
+        "returned = self._env.step(action)",
         "envs/test_make.py::test_actions_count_from_zero_whatever_the_env_does",
     ),
     Mutant(
@@ -148,7 +148,7 @@ RECORDING = (
     Mutant(
         "a sticky game repeats an action of the episode before",
         "envs/game.py",
-        "self._elapsed, self._ended, self._last_action = 0, False, 0",
+        "self._elapsed, self._ended, self._last_action = 0, False, self._no_action()",
         "self._elapsed, self._ended = 0, False",
         "envs/test_game.py::test_no_action_of_the_episode_before_is_repeated",
     ),
@@ -204,8 +204,8 @@ RECORDING = (
     Mutant(
         "an evaluated short episode is padded by other actions",
         "data/windows.py",
-        "actions = np.zeros((len(self.starts), stop - first), np.int64)",
-        "actions = np.ones((len(self.starts), stop - first), np.int64)",
+        "actions = blank_actions(self.store.info.action_range, len(self.starts), stop - first)",
+        "actions = 1 + blank_actions(self.store.info.action_range, len(self.starts), stop - first)",
         "data/test_windows.py::test_a_reader_pads_short_episodes_as_batches_do",
     ),
     Mutant(
@@ -238,9 +238,9 @@ RECORDING = (
     ),
     Mutant(
         "an action one above the highest passes",
-        "data/verify.py",
-        "episode.actions.max() < len(info.action_meanings)",
-        "episode.actions.max() <= len(info.action_meanings)",
+        "actions.py",
+        "<= actions.max() < count",
+        "<= actions.max() <= count",
         "data/test_damage.py::test_an_action_that_the_game_has_not_is_found",
     ),
     Mutant(
