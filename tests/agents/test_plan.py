@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from acvp.envs import make_game
 from acvp.errors import UserError
 from acvp.models import Outcome
 from acvp.play.players import Players
-from tests.control.trail import MEANINGS, TRAIL, HashAgent, Place, TrailOracle, draw
+from tests.control.trail import MEANINGS, TRAIL, HashAgent, Place, TrailOracle, draw, move, read
 
 STAY, ON, BACK = range(3)
 
@@ -132,9 +133,9 @@ class Counted(Planner):
         super().__init__(SureOracle(), PlanConfig(horizon=8, samples=4, **options))
         self.frames: list[Any] = []
 
-    def plan(self, frames: Any, rng: Any, last: Any = None) -> Any:
+    def plan(self, frames: Any, rng: Any, last: Any = None, actions: Any = ()) -> Any:
         self.frames.append((frames.copy(), None if last is None else last.copy()))
-        return super().plan(frames, rng, last)
+        return super().plan(frames, rng, last, actions)
 
 
 def test_a_plan_is_played_for_some_steps_and_again_after_a_random_action() -> None:
@@ -145,12 +146,68 @@ def test_a_plan_is_played_for_some_steps_and_again_after_a_random_action() -> No
     assert actions[:4] == [ON] * 4
     assert len(planner.frames) == 2
     assert [len(last) for _, last in planner.frames if last is not None] == [5]
-    player.observe(draw(places[4]))
+    player.observe(draw(places[4]), STAY)
     player(draw(places[5]))
     assert len(planner.frames) == 3
     seen = planner.frames[-1][0]
     assert [int(frame.max()) for frame in seen] == [max(int(draw(place).max()) for place in [p]) for p in places[2:6]]
     assert len(planner.frames[-1][1]) == 8 - 1 - 1  # one action of the plan was played, one was replaced
+
+
+class Remembering(SureOracle):
+    """Keeps what it is given of the past."""
+
+    def __init__(self) -> None:
+        super().__init__(context=4)
+        self.past: list[Any] = []
+
+    def observe(self, frames: Any, actions: Any = None) -> Any:
+        assert frames.shape[1] == actions.shape[1] + 1 == 4
+        newest = self.normalizer.to_uint8(frames).numpy()[0]
+        taken = [int(row.argmax()) if row.any() else None for row in actions[0]]
+        self.past.append(([read(frame)[1] for frame in newest], taken))
+        return super().observe(frames, actions)
+
+
+def test_the_predictor_is_given_the_actions_between_the_frames() -> None:
+    """Also those that were not the plan's; before the first frame, which is repeated, none is known."""
+    oracle = Remembering()
+    player = Planner(oracle, PlanConfig(horizon=4, samples=3, keep=1)).policy(MEANINGS, np.random.default_rng(0))
+    for time, forced in enumerate((None, BACK, STAY, None, BACK, BACK, None)):
+        frame = draw((6, time, 100))
+        assert player(frame) == ON if forced is None else player.observe(frame, forced) is None
+    assert oracle.past == [
+        ([0, 0, 0, 0], [None, None, None]),
+        ([0, 1, 2, 3], [ON, BACK, STAY]),
+        ([3, 4, 5, 6], [ON, BACK, BACK]),
+    ]
+
+
+@pytest.mark.parametrize("play", ["collect", "evaluate"])
+def test_random_actions_are_shown_to_a_player_with_their_frame(play: str, tmp_path: Path) -> None:
+    """The frame after one that was shown is what the shown action leads to."""
+    seen: list[tuple[Place, int]] = []
+    random = 0
+
+    class Watching:
+        def __call__(self, frame: Any) -> int:
+            seen.append((read(frame), ON))
+            return ON
+
+        def observe(self, frame: Any, action: int) -> None:
+            nonlocal random
+            random += 1
+            seen.append((read(frame), action))
+
+    policy = lambda meanings, rng: Watching()  # noqa: E731
+    if play == "collect":
+        config = CollectConfig(env_id=TRAIL, policy=("random",), epsilon=(0.5,), episodes=1, out=tmp_path / "data")
+        collect(config, load=lambda name: policy)
+    else:
+        play_policy(policy, [make_game(TRAIL)], episodes=1, epsilon=0.5, seed=1)
+    assert random > 3
+    for (place, action), (after, _) in pairwise(seen):
+        assert move(place, action)[0] == after
 
 
 def test_planning_wins_every_episode_of_the_trail() -> None:

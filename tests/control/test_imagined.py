@@ -42,6 +42,23 @@ def test_stable_baselines_checker(trail: EpisodeStore) -> None:
         checker.check_env(made(trail, observation="frame"))
 
 
+def test_the_predictor_is_given_the_actions_before_the_start(trail: EpisodeStore) -> None:
+    class Remembering(TrailOracle):
+        def observe(self, frames: Any, actions: Any = None) -> TrailState:
+            self.past = actions[0].tolist()
+            return super().observe(frames, actions)
+
+    oracle = Remembering()
+    env = gymnasium.make(IMAGINED, predictor=oracle, data=trail)
+    past = set()
+    for seed in range(8):
+        _, info = env.reset(seed=seed)
+        episode = next(episode for episode in trail if episode.header.number == info["episode"])
+        assert oracle.past == episode.actions[info["frame"] - 2 : info["frame"]].tolist()
+        past.add(tuple(oracle.past))
+    assert len(past) > 2
+
+
 def test_it_is_the_game_that_the_predictor_knows(trail: EpisodeStore) -> None:
     env, rng = made(trail, horizon=1000), np.random.default_rng(0)
     ended = 0

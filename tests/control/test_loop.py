@@ -306,8 +306,8 @@ def test_informed_exploration_records_an_episode(whole: tuple[Path, Emulator]) -
         frame, chosen = game.reset(1), set()
         for step in range(12):
             if step % 4 == 3:
-                player.observe(frame)
                 action = 0
+                player.observe(frame, action)
             else:
                 action = player(frame)
             chosen.add(action)

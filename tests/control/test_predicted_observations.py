@@ -63,9 +63,12 @@ class DepthCounter(Predictor):
         self.context = context
         self.about = About(env_id="acvp/Toy-v0", view="gray84", action_meanings=("A",) * 5)
         self.given: list[NDArray[np.uint8]] = []
+        self.between: list[list[int]] = []
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> Depth:
+        assert actions is not None
         self.given.append(self.normalizer.to_uint8(frames).numpy())
+        self.between.append(actions[0].tolist())
         return Depth(depth=torch.zeros(len(frames)))
 
     def predict(self, state: State, action: Tensor) -> tuple[Tensor, Depth]:
@@ -128,7 +131,7 @@ def test_the_agent_sees_predictions_that_are_resynced_every_n_steps() -> None:
     assert [int(frame[0, 0]) for frame in agent.seen[-1][0]] == [2, 3, 4, 1]  # oldest first
 
 
-def test_predictions_resync_with_the_last_real_frames() -> None:
+def test_predictions_resync_with_the_last_real_frames_and_actions() -> None:
     predictor, actions = DepthCounter(context=3), np.random.default_rng(1).integers(5, size=9)
     source, slot = PredictedObservations(predictor, 2), np.zeros(1, np.int64)
     with make_game("toy") as game:
@@ -142,6 +145,7 @@ def test_predictions_resync_with_the_last_real_frames() -> None:
     assert [given.shape for given in predictor.given] == [(1, 3, 84, 84, 1)] * 4
     for given, first in zip(predictor.given, firsts, strict=True):
         assert np.array_equal(given[0], wanted[first : first + 3])
+    assert predictor.between == [actions[first : first + 2].tolist() for first in firsts]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])

@@ -14,6 +14,7 @@ Shapes: N plans, K agent steps of a plan, A actions, C channels, H height, W wid
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -139,17 +140,22 @@ class Planner:
 
     @torch.inference_mode()
     def plan(
-        self, frames: Pixels, rng: np.random.Generator, last: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
+        self, frames: Pixels, rng: np.random.Generator, last: Plan | None = None, actions: Sequence[int] = ()
+    ) -> Plan:
         """Return the best plan (K,) after real frames (T, H, W, C) in the predictor's view, oldest first.
 
-        If there are fewer than the predictor needs, the first is repeated. `last` is the rest of the plan before.
+        If there are fewer than the predictor needs, the first is repeated. `last` is the rest of the plan before;
+        `actions` are those between the frames, or the last of them that are known.
         """
         missing = max(0, max(self.predictor.context, STACK) - len(frames))
         given = np.concatenate((np.repeat(frames[:1], missing, 0), frames))
         device = self.predictor.normalizer.mean.device
         real = self.predictor.normalizer.to_float(torch.from_numpy(given[None]).to(device))
-        state = self.predictor.observe(real[:, -self.predictor.context :])
+        past = torch.zeros(1, len(given) - 1, self.predictor.actions, device=device)  # zeros: not known
+        for back, action in enumerate(reversed(actions), 1):
+            past[0, -back, action] = 1.0
+        first = len(given) - self.predictor.context
+        state = self.predictor.observe(real[:, first:], past[:, first:])
         certain = torch.ones(1, device=device)
         start = Imagined(state, 0 * certain, certain, 0, real[:, -STACK:])
         return self._best_of_tree(start) if self.config.search == "tree" else self._best_of_samples(start, rng, last)
@@ -231,6 +237,8 @@ class PlanningPlayer:
     def __init__(self, planner: Planner, rng: np.random.Generator) -> None:
         self._planner, self._rng = planner, rng
         self._frames: deque[Pixels] = deque(maxlen=max(planner.predictor.context, STACK))
+        self._actions: deque[int] = deque(maxlen=self._frames.maxlen)
+        """Actions after the frames; of the newest frame, it is still missing."""
         self._rest: Plan | None = None
         """The part of the plan that is not played yet."""
         self._left = 0
@@ -240,15 +248,18 @@ class PlanningPlayer:
         """Return the next action after a frame (H, W, 3)."""
         self._see(frame)
         if self._left == 0:
-            self._rest = self._planner.plan(np.stack(self._frames), self._rng, self._rest)
+            between = list(self._actions)[max(0, len(self._actions) + 1 - len(self._frames)) :]
+            self._rest = self._planner.plan(np.stack(self._frames), self._rng, self._rest, between)
             self._left = self._planner.config.keep
         assert self._rest is not None
         action, self._rest, self._left = int(self._rest[0]), self._rest[1:], self._left - 1
+        self._actions.append(action)
         return action
 
-    def observe(self, frame: Pixels) -> None:
+    def observe(self, frame: Pixels, action: int) -> None:
         """See a frame after which another action than the plan's is taken: plan again at the next one."""
         self._see(frame)
+        self._actions.append(action)
         self._rest, self._left = None if self._rest is None else self._rest[1:], 0
 
     def _see(self, frame: Pixels) -> None:

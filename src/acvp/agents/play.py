@@ -243,7 +243,7 @@ def play_policy(
         player, frame = players[number], screens.frames[slot]
         drawn = loop.choose(slot, NO_ACTION, len(meanings), epsilon)
         if drawn != NO_ACTION and hasattr(player, "observe"):
-            show(player, frame)
+            show(player, frame, drawn)
             return drawn
         best = player(frame)
         return best if drawn == NO_ACTION else drawn

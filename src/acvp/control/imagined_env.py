@@ -85,6 +85,8 @@ class Start(NamedTuple):
 
     frames: Pixels
     """(R, T, H, W, C): as many as the predictor needs."""
+    actions: NDArray[np.int64]
+    """(R, T − 1): those between the frames."""
     episodes: NDArray[np.int64]
     """(R,): number of the episode in the dataset."""
     times: NDArray[np.int64]
@@ -124,7 +126,7 @@ class Imagination:
             kept = np.flatnonzero(~np.isin(members, rows))
             if len(kept):
                 groups.append((members[kept], select_rows(state, kept)))
-        self._groups = [*groups, (rows, self._observe(start.frames))]
+        self._groups = [*groups, (rows, self._observe(start))]
         self._entropy = np.concatenate((self._entropy, np.zeros(max(0, int(rows.max()) + 1 - len(self._entropy)))))
         self._entropy[rows] = 0.0
         return start
@@ -162,9 +164,10 @@ class Imagination:
         return np.asarray(drawn - 1, np.float64)
 
     @torch.inference_mode()
-    def _observe(self, frames: Pixels) -> State:
+    def _observe(self, start: Start) -> State:
         predictor = self.model.predictor
-        return predictor.observe(predictor.normalizer.to_float(self._tensor(frames)))
+        frames = predictor.normalizer.to_float(self._tensor(start.frames))
+        return predictor.observe(frames, self._tensor(start.actions))
 
     def _draw(self, count: int, rng: np.random.Generator) -> Start:
         numbers = rng.integers(len(self._windows), size=count)
@@ -172,9 +175,10 @@ class Imagination:
             newest = rng.integers(int(len(self._windows) * (1 - RECENT_PART)), len(self._windows), size=count)
             numbers = np.where(rng.random(count) < self.config.recent, newest, numbers)
         starts = [self._windows.locate(number) for number in numbers.tolist()]
-        last = self.model.predictor.context - 1
+        last, batch = self.model.predictor.context - 1, self._windows.batch(numbers)
         return Start(
-            frames=self._windows.batch(numbers).frames[:, :-1],
+            frames=batch.frames[:, :-1],
+            actions=batch.actions[:, :last],
             episodes=np.array([self.store.entries[position].number for position, _ in starts]),
             times=np.array([first + last for _, first in starts]),
         )
@@ -184,9 +188,9 @@ class Imagination:
 
     @torch.inference_mode()
     def _require_heads(self) -> None:
-        frames = self._draw(1, np.random.default_rng(0)).frames
+        start = self._draw(1, np.random.default_rng(0))
         _, state = self.model.predictor.predict(
-            self._observe(frames), self._tensor(blank_actions(self.store.info.action_range, 1))
+            self._observe(start), self._tensor(blank_actions(self.store.info.action_range, 1))
         )
         if state.outcome is None:
             raise UserError(

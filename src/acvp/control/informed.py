@@ -253,7 +253,7 @@ class InformedPlayer:
         """Return the action whose predicted frame was visited least."""
         return int(self._choose(frame, 1.0))
 
-    def observe(self, frame: NDArray[np.uint8]) -> None:
+    def observe(self, frame: NDArray[np.uint8], action: int) -> None:
         """Remember a frame after which a random action is taken."""
         self._choose(frame, 0.0)
 

@@ -77,6 +77,8 @@ class _Batch:
     slots: Rows
     real: Pixels
     """(R, context, H, W, C): the last real frames."""
+    actions: NDArray[np.int64]
+    """(R, context − 1): those between them."""
     known: int = 1
     """Real frames seen so far."""
     state: State | None = None
@@ -87,7 +89,7 @@ class _Batch:
         """Forget all episodes but some."""
         if not kept.all():
             rows = np.flatnonzero(kept)
-            self.slots, self.real = self.slots[rows], self.real[rows]
+            self.slots, self.real, self.actions = self.slots[rows], self.real[rows], self.actions[rows]
             self.state = None if self.state is None else select_rows(self.state, rows)
 
 
@@ -109,7 +111,8 @@ class PredictedObservations:
         history.begin(real[:, None])
         for batch in self._batches:
             batch.keep(~np.isin(batch.slots, slots))
-        self._batches.append(_Batch(slots, history.frames))
+        between = np.zeros((len(slots), self.predictor.context - 1), np.int64)  # replaced before the first prediction
+        self._batches.append(_Batch(slots, history.frames, between))
         return agent_view(first)
 
     @torch.inference_mode()
@@ -130,6 +133,7 @@ class PredictedObservations:
         seen = self._predict(batch, actions) if enough else agent_view(frames)
         newest = predictor_view(self.predictor, frames)[:, None]
         batch.real = np.concatenate((batch.real[:, 1:], newest), axis=1)
+        batch.actions = np.concatenate((batch.actions, actions[:, None]), axis=1)[:, 1:]  # (R, context − 1)
         batch.known += 1
         return seen
 
@@ -138,7 +142,8 @@ class PredictedObservations:
         device = normalizer.mean.device
         if batch.state is None or batch.predicted == self.horizon:
             real = torch.from_numpy(batch.real).to(device)
-            batch.state, batch.predicted = predictor.observe(normalizer.to_float(real)), 0
+            between = torch.from_numpy(batch.actions).to(device)
+            batch.state, batch.predicted = predictor.observe(normalizer.to_float(real), between), 0
         frame, batch.state = predictor.predict(batch.state, torch.from_numpy(actions).to(device))
         batch.predicted += 1
         return agent_view(normalizer.to_uint8(frame).numpy(force=True))

@@ -284,8 +284,9 @@ class EpisodePlayer:
     def _choose(self, share: PolicyShare, player: Player, frame: np.ndarray, rng: np.random.Generator) -> Action:
         count, limits = len(self.game.action_meanings), self.game.action_range
         if rng.random() < share.epsilon:
-            show(player, frame)
-            return random_vectors(rng, limits, 1)[0] if limits else int(random_actions(rng, count, 1)[0])
+            drawn: Action = random_vectors(rng, limits, 1)[0] if limits else int(random_actions(rng, count, 1)[0])
+            show(player, frame, drawn)
+            return drawn
         action = player(frame)
         if limits:
             return checked_vector(action, limits, f"policy {share.policy!r}")

@@ -134,11 +134,11 @@ NAMED_POLICIES: dict[str, Policy] = {
 }
 
 
-def show(player: Player, frame: NDArray[np.uint8]) -> None:
-    """Show a frame to a player that is not asked for an action, if it needs every frame."""
+def show(player: Player, frame: NDArray[np.uint8], action: int) -> None:
+    """Show a frame to a player whose action is not taken, and the action that is, if it needs every frame."""
     observe = getattr(player, "observe", None)
     if observe is not None:
-        observe(frame)
+        observe(frame, action)
 
 
 def policy_shares(policies: Sequence[str], epsilons: Sequence[float]) -> tuple[PolicyShare, ...]:
