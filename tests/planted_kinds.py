@@ -69,7 +69,7 @@ AGENT_VERBS = (
 )
 EXPLORE = command(
     "explore", "--env-id", small.SMALL_TOY, "--predictor", "{}/run", "--out", "{}/explored", "--seeds=1",
-    "--max-steps=3", "--map-steps=0", "--map-seeds=0", "--noops=0", "--sources", "informed-model",
+    "--max-steps=3", "--map-steps=0", "--map-seeds=0", "--noops=0", "--strategies", "informed-model",
 )  # fmt: skip
 CONTROL = command("control", "--predictors", "{}/run", "--agent", "{}/agent", "--episodes=1", "--horizons=1",
                   "--max-steps=3", "--out={}/controlled")  # fmt: skip

@@ -221,7 +221,7 @@ def test_a_path_that_cannot_be(tmp_path: Path, made: Made, trials: Trials, capsy
 @counted("17 a misbehaving env is one line and 2", quick=1, full=len(MISBEHAVING) + len(SAVING))
 def test_misbehaving_envs_from_the_command_line(tmp_path: Path, trials: Trials) -> None:
     """In a process of its own; test_misbehaving.py tries all of them within one."""
-    explore = ["--sources", "informed-emulator", "--seeds", "1", "--max-steps", "9", "--map-steps", "9"]
+    explore = ["--strategies", "informed-emulator", "--seeds", "1", "--max-steps", "9", "--map-steps", "9"]
 
     def misbehave(i: int, rng: np.random.Generator) -> None:
         name, (_, _, message) = [*MISBEHAVING.items(), *SAVING.items()][i]

@@ -89,7 +89,7 @@ def _control(made: Inputs) -> list[Any]:
 
 def _explore(made: Inputs) -> list[Any]:
     sizes = ["--seeds", 2, "--max-steps", 30, "--map-steps", 30, "--map-seeds", 1, "--noops", 3]
-    return ["explore", "--env-id", "acvp/Toy-v0", *sizes, "--sources", "random"]
+    return ["explore", "--env-id", "acvp/Toy-v0", *sizes, "--strategies", "random"]
 
 
 def _train(made: Inputs) -> list[Any]:

@@ -67,7 +67,7 @@ OPTIONS = {
     "control": _SEVERAL,
     "counterfactual": _SEVERAL,
     "evaluate": _SEVERAL,
-    "explore": _ONE,
+    "explore": _ONE | {"--sources": "--strategies"},
 }
 """Options by verb, which mean other things in other verbs."""
 COMMON_OPTIONS = {"--store": "--data"}

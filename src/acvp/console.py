@@ -207,5 +207,7 @@ def optional(metavar: str, default: str, **more: Any) -> Any:
     return arg(metavar=metavar, help_behavior_hint=f"(default: {default})", **more)
 
 
+EnvId = Annotated[str, arg(metavar="ENV_ID")]
+"""A game, the option --env-id."""
 ShardText = Annotated[str | None, optional("NUMBER/TOTAL", "everything")]
 """A shard, the option --shard, checked by `parse_shard`."""

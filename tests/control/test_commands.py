@@ -273,7 +273,7 @@ def test_explore_measures_again_what_comes_out_otherwise(tmp_path: Path, change:
 @pytest.mark.parametrize(("most", "held_for"), [(50, 50), (500, 5)])
 def test_the_action_that_gets_a_reward_first_when_held(tmp_path: Path, most: int, held_for: int) -> None:
     """Four cells on; the others never come to one. Held for long only if no action comes to a reward soon."""
-    config = explored(tmp_path, sources=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
+    config = explored(tmp_path, strategies=("random", "constant"), predictor=None, max_steps=most, map_steps=0)
     body = explore_game(config, Stages(), load_oracle)
     found = body["sources"]["constant"]
     assert (found["action"], found["first_reward"], found["actions_held_for"]) == ("ON", [4, 4, 4], held_for)
@@ -289,7 +289,7 @@ def test_the_action_that_gets_a_reward_first_when_held(tmp_path: Path, most: int
 
 def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
     options: dict[str, Any] = {"seeds": 1, "max_steps": 60, "map_steps": 0, "noops": 0, "predictor": None}
-    config = explored(tmp_path, env_id="freeway", sources=("random", "constant"), **options)
+    config = explored(tmp_path, env_id="freeway", strategies=("random", "constant"), **options)
     table = explore_table(explore_game(config, Stages(), load_oracle))
     assert table.heads == ("strategy", "median agent steps to the first reward", "paper", "never", "cells covered")
     assert [row[:3] for row in table.rows] == [("random", "≥ 60", "460,000"), ("constant UP", "43", "–")]
@@ -297,7 +297,7 @@ def test_the_paper_s_first_rewards_have_a_column(tmp_path: Path) -> None:
 
 def test_seeds_that_all_begin_at_the_first_frame_differ_by_their_actions(tmp_path: Path) -> None:
     options: dict[str, Any] = {"noops": 0, "max_steps": 1, "map_steps": 40, "map_seeds": 4, "seeds": 4}
-    config = explored(tmp_path, env_id="freeway", sources=("random",), predictor=None, **options)
+    config = explored(tmp_path, env_id="freeway", strategies=("random",), predictor=None, **options)
     explore_game(config, Stages(), load_oracle)
     parts = [json.loads(line) for line in (tmp_path / "out" / "explore.jsonl").read_text().splitlines()]
     assert [part["settings"]["noops"] for part in parts] == [0] * 4
@@ -359,11 +359,11 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
     run, out = str(make_run(tmp_path / "a", toy)), ["--out", str(tmp_path / "out")]
     freeway = ["--env-id", "freeway", *out]
     for arguments, told in (
-        (["explore", *freeway, "--sources", "informed-model"], "name one with --predictor"),
+        (["explore", *freeway, "--strategies", "informed-model"], "name one with --predictor"),
         (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, not ALE/Freeway-v5"),
         (["explore", *freeway, "--memory", "0"], "--memory 0"),
         (["explore", *freeway, "--look-ahead", "0"], "--look-ahead 0"),
-        (["explore", *freeway, "--sources", "random", "random"], "each once"),
+        (["explore", *freeway, "--strategies", "random", "random"], "each once"),
         (["explore", "--env-id", TRAIL, *out], "Trail-v0 cannot save"),
         (["control", "--predictors", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--predictors", run, "--agent", "x", "--horizons", "0", *out], "--horizons 0"),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import FlagCreatePairsOff, Positional, Suppress, arg
 
-from acvp.console import Device, Module, optional
+from acvp.console import Device, EnvId, Module, optional
 from acvp.errors import (
     AT_ONCE,
     LONGEST,
@@ -39,7 +39,7 @@ def require_stable_baselines3() -> None:
 class AgentTrainConfig:
     """Train a DQN agent. If interrupted, run the same command again to resume."""
 
-    env_id: str
+    env_id: EnvId
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     preset: AgentPreset = "cpu"
     """Hyperparameters. paper: Mnih et al. (2013), days on a CPU; cpu: 45 minutes on one core;
@@ -134,7 +134,7 @@ class AgentEvaluateConfig:
     seed: int = 1
     """Random seed; the same seed gives the same episodes."""
     max_steps: Annotated[int | None, optional("INT", "4500, five minutes of Atari")] = 4_500
-    """Agent steps after which an episode is truncated. None: the game's limit."""
+    """Agent steps after which an episode is truncated."""
     at_once: int = 16
     """Episodes played in parallel. Affects speed; scores can differ by rounding only."""
     references: bool = True
@@ -166,7 +166,7 @@ class AgentImportConfig:
 
     source: Positional[Path]
     """Zip file saved by Stable-Baselines3."""
-    env_id: str
+    env_id: EnvId
     """Gymnasium id of the game that the agent was trained on, with its minimal action set."""
     out: Path
     """New agent folder."""

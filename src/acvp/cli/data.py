@@ -152,7 +152,7 @@ class PushConfig:
 
     data: Positional[Path]
     """Dataset folder."""
-    to: str
+    to: Annotated[str, arg(metavar="OWNER/NAME")]
     """Repository, owner/name. It is made if it is missing."""
     private: bool = False
     """Make a new repository that only you can see."""

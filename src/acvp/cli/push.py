@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from acvp.cli.main import Verb
 from acvp.console import out
@@ -16,9 +17,9 @@ from acvp.exits import EXIT_OK
 class PushConfig:
     """Upload a predictor and its card to the Hugging Face hub. Log in first: hf auth login."""
 
-    predictor: Positional[str]
+    predictor: Annotated[Positional[str], arg(metavar="PREDICTOR")]
     """Run folder, predictor folder, or the name of a predictor that comes with acvp."""
-    to: str
+    to: Annotated[str, arg(metavar="OWNER/NAME")]
     """Repository, owner/name. It is made if it is missing. acvp.load and --predictors take this name."""
     private: bool = False
     """Make a new repository that only you can see."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 from acvp.agents.config import AgentPreset
-from acvp.console import Device, Module, ShardText, optional
+from acvp.console import Device, EnvId, Module, ShardText, optional
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.errors import (
     AT_ONCE,
@@ -27,8 +27,8 @@ from acvp.errors import (
 from acvp.evaluation.config import require_predictors
 from acvp.training.config import PresetName
 
-SourceName = Literal["random", "constant", "informed-model", "informed-emulator"]
-ALL_SOURCES = "all; informed-model only with --predictor"
+StrategyName = Literal["random", "constant", "informed-model", "informed-emulator"]
+ALL_STRATEGIES = "all; informed-model only with --predictor"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ControlConfig:
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …")]
     """Run folders or predictor folders of the agent's game, in any view."""
-    agent: str
+    agent: Annotated[str, arg(metavar="AGENT")]
     """Packaged agent (freeway), agent folder or run folder."""
     out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
     """Folder for control.json and plots/."""
@@ -75,11 +75,11 @@ class ControlConfig:
 class ExploreConfig:
     """Compare exploration strategies by first reward and coverage. If interrupted, run it again to resume."""
 
-    env_id: str
+    env_id: EnvId
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
     """Folder for explore.json and plots/."""
-    sources: Annotated[tuple[SourceName, ...] | None, optional("STRATEGY …", ALL_SOURCES)] = None
+    strategies: Annotated[tuple[StrategyName, ...] | None, optional("STRATEGY …", ALL_STRATEGIES)] = None
     """Strategies to compare: random, constant, informed-emulator, informed-model.
     constant repeats the one action that gets the first reward soonest."""
     predictor: Annotated[Path | None, optional("PREDICTOR", "none")] = None
@@ -121,17 +121,19 @@ class ExploreConfig:
         require_seed(self.seed)
         require_shard(self.shard)
         require_device(self.device)
-        if not self.chosen_sources or len(set(self.chosen_sources)) < len(self.chosen_sources):
-            raise UserError(f"--sources {' '.join(self.chosen_sources)}: name at least one, and each once")
-        if "informed-model" in self.chosen_sources and self.predictor is None:
-            raise UserError("informed-model asks a predictor: name one with --predictor, or leave it out of --sources")
+        if not self.chosen_strategies or len(set(self.chosen_strategies)) < len(self.chosen_strategies):
+            raise UserError(f"--strategies {' '.join(self.chosen_strategies)}: name at least one, and each once")
+        if "informed-model" in self.chosen_strategies and self.predictor is None:
+            raise UserError(
+                "informed-model asks a predictor: name one with --predictor, or leave it out of --strategies"
+            )
 
     @property
-    def chosen_sources(self) -> tuple[SourceName, ...]:
-        """The ways of exploring."""
-        if self.sources is not None:
-            return self.sources
-        always: tuple[SourceName, ...] = ("random", "constant", "informed-emulator")
+    def chosen_strategies(self) -> tuple[StrategyName, ...]:
+        """The strategies to compare."""
+        if self.strategies is not None:
+            return self.strategies
+        always: tuple[StrategyName, ...] = ("random", "constant", "informed-emulator")
         return always if self.predictor is None else (*always, "informed-model")
 
     def kernel(self, env_id: str) -> KernelConfig:
@@ -151,7 +153,7 @@ class LearnConfig:
     If interrupted, run the same command again to resume.
     """
 
-    env_id: str
+    env_id: EnvId
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     run: Path
     """Run folder: data, predictors and agents of all rounds, metrics.jsonl, and the last agent."""
@@ -159,7 +161,7 @@ class LearnConfig:
     """Agent steps in the real game that are recorded, at most. Evaluation comes on top, and nothing learns from it."""
     rounds: int = 10
     """Rounds; each records an equal part of the budget."""
-    policy: tuple[str, ...] = ("held", "sticky-random")
+    policy: Annotated[tuple[str, ...], arg(metavar="POLICY …")] = ("held", "sticky-random")
     """Policies of the first round, as in acvp collect."""
     explore_rounds: int = 3
     """First rounds in which informed exploration by the last predictor plays every other episode (§4.2)."""
@@ -190,7 +192,7 @@ class LearnConfig:
     evaluate_episodes: int = 3
     """Real episodes that score the agent before and after its training in each round; not part of --budget."""
     references: bool = True
-    """At the end, also score the best constant action and random play in the episodes of the last score."""
+    """At the end, also score the best constant action and a random agent, on the episodes of the last score."""
     max_steps: Annotated[int | None, optional("INT", "the game's limit, at most a quarter of a round")] = None
     """Agent steps after which a recorded episode is truncated."""
     seed: int = 1

@@ -20,7 +20,7 @@ from acvp.agents.evaluate import FIRST_REWARD
 from acvp.agents.play import standard_errors
 from acvp.compat import EXPLORATION_STREAM
 from acvp.console import Stage, TextTable, counted, number
-from acvp.control.config import ExploreConfig, SourceName
+from acvp.control.config import ExploreConfig, StrategyName
 from acvp.control.figures import coverage_figure, first_reward_figure, heat_figure, source_label
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import covered, default_cell, visits
@@ -172,14 +172,14 @@ def explore_game(config: ExploreConfig, stage: Stage) -> dict[str, Any]:
         require_numbered(game.action_range, "acvp explore")
         if config.predictor is not None and predictor is not None:
             require_fit(str(config.predictor), predictor, game)
-        for source in config.chosen_sources:
+        for source in config.chosen_strategies:
             make_strategy(source, game, predictor, config)  # refuse early
         cache = stack.enter_context(locked_results(config.out / PARTS_NAME, config.shard))
         experiment = Experiment(config, game, predictor, cache, stage)
         if config.shard is not None:
             experiment.measure_shard()
             return cache.shard_body()
-        runs = {source: experiment.runs(source) for source in config.chosen_sources}
+        runs = {source: experiment.runs(source) for source in config.chosen_strategies}
         body = _body(config, game, runs)
         if experiment.constant:
             body["sources"]["constant"] |= experiment.constant
@@ -190,7 +190,7 @@ def explore_game(config: ExploreConfig, stage: Stage) -> dict[str, Any]:
 
 
 def make_strategy(
-    source: SourceName,
+    source: StrategyName,
     game: Game,
     predictor: Predictor | None,
     config: ExploreConfig,
@@ -223,16 +223,16 @@ class Experiment:
         self._weights = None if predictor is None else fingerprint(predictor)
         self._limits = Limits(max_steps=config.max_steps, map_steps=config.map_steps, noops=config.noops)
 
-    def runs(self, source: SourceName) -> list[dict[str, Any]]:
+    def runs(self, source: StrategyName) -> list[dict[str, Any]]:
         """Return all exploration runs of a strategy."""
         action = self._best_action() if source == "constant" else None
         return [self._run(source, number, limits, action) for number, limits in enumerate(self._limits_of_runs())]
 
     def measure_shard(self) -> None:
         """Measure the exploration runs of a shard; what follows from the best constant action is left to the join."""
-        runs: list[tuple[SourceName, int, Limits, int | None]] = [
+        runs: list[tuple[StrategyName, int, Limits, int | None]] = [
             (source, number, limits, None)
-            for source in self.config.chosen_sources
+            for source in self.config.chosen_strategies
             if source != "constant"
             for number, limits in enumerate(self._limits_of_runs())
         ]
@@ -241,7 +241,7 @@ class Experiment:
             ("constant", number, quick, action)
             for action in range(len(self.game.action_meanings))
             for number in range(self.config.seeds)
-            if "constant" in self.config.chosen_sources
+            if "constant" in self.config.chosen_strategies
         ]
         for run in runs:
             with suppress(OtherShardError):
@@ -274,7 +274,7 @@ class Experiment:
         self.constant = {"action": meanings[best], "actions_held_for": limit, "actions": actions}
         return best
 
-    def _run(self, source: SourceName, number: int, limits: Limits, action: int | None) -> dict[str, Any]:
+    def _run(self, source: StrategyName, number: int, limits: Limits, action: int | None) -> dict[str, Any]:
         seed, constant = self.config.seed + number, {} if action is None else {"action": action}
         settings = self._settings(source, limits) | {"seed": seed} | constant
         label = source if action is None else f"constant {self.game.action_meanings[action]}"
@@ -287,7 +287,7 @@ class Experiment:
 
         return self.cache.part(settings, measure)
 
-    def _settings(self, source: SourceName, limits: Limits) -> dict[str, Any]:
+    def _settings(self, source: StrategyName, limits: Limits) -> dict[str, Any]:
         settings: dict[str, Any] = {"game": self.game.env_id, "settings": self.game.settings, "source": source}
         settings |= asdict(limits)
         if source.startswith("informed"):
@@ -297,7 +297,7 @@ class Experiment:
         return settings
 
 
-def _body(config: ExploreConfig, game: Game, runs: dict[SourceName, list[dict[str, Any]]]) -> dict[str, Any]:
+def _body(config: ExploreConfig, game: Game, runs: dict[StrategyName, list[dict[str, Any]]]) -> dict[str, Any]:
     cell = config.cell or default_cell(game.frame_shape)
     body: dict[str, Any] = {
         "what": "exploration without learning: every action is an exploring one (ε = 1)",

@@ -31,7 +31,7 @@ import numpy as np
 from tyro.conf import arg
 
 from acvp.actions import Action, checked_vector, random_vectors
-from acvp.console import Module, optional
+from acvp.console import EnvId, Module, optional
 from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
 from acvp.data.policies import (
     LoadPolicy,
@@ -196,7 +196,7 @@ MAX_STEPS = 27_000
 class CollectConfig:
     """Record a game into a dataset. If interrupted, run it again to resume; with more --frames it adds episodes."""
 
-    env_id: str
+    env_id: EnvId
     """Gymnasium id of the game (ALE/Freeway-v5, acvp/Toy-v0, …), or a bare Atari name (freeway)."""
     out: Path
     """Dataset folder."""

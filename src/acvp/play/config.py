@@ -25,7 +25,7 @@ class PlayConfig:
     The page starts with the first one and can switch to the others and to all packaged ones."""
     data: Annotated[Path | None, optional("PATH", "none")] = None
     """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
-    policy: str = "agent"
+    policy: Annotated[str, arg(metavar="POLICY")] = "agent"
     """Policy that plays when you do not (key m): a policy of acvp collect, or agent:
     the packaged agent of the game, and sticky-random for games without one."""
     temperature: float = 0.0
@@ -42,7 +42,7 @@ class PlayConfig:
     """Size of the rewind buffer of each page, in MB. It keeps the last 15 agent steps, then every fifth."""
     fast_forward: bool = True
     """Start in the middle of a game: wait until keys work, then let the policy play one to six seconds."""
-    auto_resync: str = WHEN_LOST
+    auto_resync: Annotated[str, arg(metavar="MODE")] = WHEN_LOST
     """When the dream is resynced with the real frames without a key press: off, lost, or after a number of steps.
     lost: when the controlled object is not found for a second, and after 300 steps at the latest.
     The page can change it."""

@@ -76,7 +76,7 @@ class TrainConfig:
     test_fraction: float = 0.1
     """Fraction of the frames held out for validation, in whole episodes."""
     minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
-    """Training time in wall-clock minutes (with --clock core: core-minutes), shared among the phases as in the preset.
+    """Training time in wall-clock minutes (core-minutes with --clock core, see --help-all), shared as in the preset.
     For a run started with fewer minutes, the difference is added."""
     predict_rewards: bool = False
     """Also train reward and termination heads. The pixel model always has them."""
