@@ -91,7 +91,7 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["data", "info", "nowhere"], "nowhere: no such folder"),
         (["data", "verify", "."], "is not a dataset of acvp"),
         (["train"], "acvp: missing: --data DATASET …; see acvp train --help\n"),
-        (["collect"], "acvp: missing: --env-id STR, --out PATH; see acvp collect --help\n"),
+        (["collect"], "acvp: missing: --env-id ENV_ID, --out PATH; see acvp collect --help\n"),
         (["train", "--data", "x", "--minutes", "abc"], "acvp: --minutes abc: expected FLOAT; see acvp train --help\n"),
         (["train", "--data", "x", "--preset=foo"], "--preset foo: choose one of paper, authors, cpu, smoke\n"),
         (["evaluate", "--predictors", "p", "--data", "d", "--horizon", "3.5"], "acvp: --horizon 3.5: expected INT;"),

@@ -28,6 +28,11 @@ def test_tensors_are_renamed_by_whole_parts_of_their_names() -> None:
     assert current_tensors(old) == new
 
 
+def test_layers_of_today_s_predictors_keep_their_names() -> None:
+    tensors = {"normalizer.mean": 1, "ends.weight": 2, "torso.0.end.bias": 3}
+    assert current_tensors(tensors) == tensors
+
+
 def test_feeding_back_is_no_teacher_forcing() -> None:
     assert current_fields({"phases": [{"feed_back": False}, {"feed_back": True}]}) == {
         "phases": [{"teacher_forcing": True}, {"teacher_forcing": False}]

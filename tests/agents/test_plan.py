@@ -175,7 +175,10 @@ def test_the_predictor_is_given_the_actions_between_the_frames() -> None:
     player = Planner(oracle, PlanConfig(horizon=4, samples=3, keep=1)).policy(MEANINGS, np.random.default_rng(0))
     for time, forced in enumerate((None, BACK, STAY, None, BACK, BACK, None)):
         frame = draw((6, time, 100))
-        assert player(frame) == ON if forced is None else player.observe(frame, forced) is None
+        if forced is None:
+            assert player(frame) == ON
+        else:
+            player.observe(frame, forced)
     assert oracle.past == [
         ([0, 0, 0, 0], [None, None, None]),
         ([0, 1, 2, 3], [ON, BACK, STAY]),

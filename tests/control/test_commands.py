@@ -224,7 +224,7 @@ def test_control_refuses_what_does_not_fit(tmp_path: Path) -> None:
 
 def explored(tmp_path: Path, name: str = "out", **options: Any) -> ExploreConfig:
     usual: dict[str, Any] = {"env_id": TRAIL, "out": tmp_path / name, "predictor": tmp_path / "oracle", "seeds": 3}
-    usual |= {"sources": ("random", "informed-model"), "max_steps": 50, "map_steps": 20, "map_seeds": 1}
+    usual |= {"strategies": ("random", "informed-model"), "max_steps": 50, "map_steps": 20, "map_seeds": 1}
     return ExploreConfig(**(usual | options))
 
 

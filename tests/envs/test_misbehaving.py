@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -125,15 +126,15 @@ def test_a_module_that_cannot_be_imported_is_named(
 
 
 class Watcher:
-    """A player that counts the frames it is shown."""
+    """A player that keeps the actions it is shown."""
 
-    shown = 0
+    shown: ClassVar[list[int]] = []
 
     def __call__(self, frame: object) -> int:
         return 0
 
-    def observe(self, frame: object) -> None:
-        Watcher.shown += 1
+    def observe(self, frame: object, action: int) -> None:
+        Watcher.shown.append(action)
 
 
 def watches(names: tuple[str, ...], rng: np.random.Generator) -> Watcher:
@@ -141,6 +142,6 @@ def watches(names: tuple[str, ...], rng: np.random.Generator) -> Watcher:
 
 
 def test_a_player_of_ones_own_sees_the_frames_after_which_it_is_not_asked() -> None:
-    show(load_policy(f"{__name__}:watches")(MEANINGS, np.random.default_rng(0)), FRAME)
-    assert Watcher.shown == 1
-    show(load_policy(f"{__name__}:chooses_a_numpy_integer")(MEANINGS, np.random.default_rng(0)), FRAME)  # needs none
+    show(load_policy(f"{__name__}:watches")(MEANINGS, np.random.default_rng(0)), FRAME, 3)
+    assert Watcher.shown == [3]
+    show(load_policy(f"{__name__}:chooses_a_numpy_integer")(MEANINGS, np.random.default_rng(0)), FRAME, 3)  # needs none

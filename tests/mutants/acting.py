@@ -300,6 +300,13 @@ ACTING = (
         "control/test_imagined.py::test_expected_rewards_are_probabilities_of_calibrated_logits",
     ),
     Mutant(
+        "layers of a user's predictor are renamed as those of 0.1.0",
+        "compat.py",
+        'if any("normalizer" in name.split(".") for name in tensors):',
+        "if not tensors:",
+        "test_compat.py::test_layers_of_today_s_predictors_keep_their_names",
+    ),
+    Mutant(
         "a planner does not know the last actions",
         "agents/plan.py",
         "observe(real[:, first:], past[:, first:])",

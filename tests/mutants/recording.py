@@ -302,7 +302,7 @@ RECORDING = (
     Mutant(
         "a player of the user's own misses the frames of random actions",
         "data/policies.py",
-        "            show(self._player, frame)",
+        "            show(self._player, frame, action)",
         "            pass",
         "envs/test_misbehaving.py::test_a_player_of_ones_own_sees_the_frames_after_which_it_is_not_asked",
     ),

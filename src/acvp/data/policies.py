@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.actions import ActionRange, random_vectors, require_numbered
+from acvp.actions import Action, ActionRange, random_vectors, require_numbered
 from acvp.data.store import PolicyShare
 from acvp.envs.game import parse
 from acvp.errors import UserError, describe, user_code
@@ -134,7 +134,7 @@ NAMED_POLICIES: dict[str, Policy] = {
 }
 
 
-def show(player: Player, frame: NDArray[np.uint8], action: int) -> None:
+def show(player: Player, frame: NDArray[np.uint8], action: Action) -> None:
     """Show a frame to a player whose action is not taken, and the action that is, if it needs every frame."""
     observe = getattr(player, "observe", None)
     if observe is not None:
@@ -205,7 +205,7 @@ class _CheckedPlayer:
         except TypeError as error:
             raise UserError(f"policy {self._name!r} chose {action!r:.60}: an action is a whole number") from error
 
-    def observe(self, frame: NDArray[np.uint8]) -> None:
-        """Show a frame after which another action is taken, if the player needs every frame."""
+    def observe(self, frame: NDArray[np.uint8], action: Action) -> None:
+        """Show a frame after which another action is taken, and that action, if the player needs every frame."""
         with user_code(f"the player of policy {self._name!r}"):
-            show(self._player, frame)
+            show(self._player, frame, action)
