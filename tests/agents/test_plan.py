@@ -83,6 +83,18 @@ def test_the_last_plan_is_kept_where_nothing_is_better() -> None:
     assert turned == [ON, BACK, ON]
 
 
+def test_an_agent_s_values_beyond_the_horizon_are_discounted_and_need_survival() -> None:
+    class Ten(HashAgent):
+        def values(self, frames: Any) -> Any:
+            return np.full((len(frames), 3), 10.0)
+
+    planner = Planner(SureOracle(), PlanConfig(horizon=3, keep=1, discount=0.5), value=Ten())
+    frames = planner.predictor.normalizer.to_float(torch.from_numpy(draw((5, 0, 9))[None, None].repeat(4, 1)))
+    state = planner.predictor.observe(frames)
+    node = plan.Imagined(state, torch.tensor([1.0]), torch.tensor([0.5]), 3, frames)
+    assert planner._total(node).tolist() == [1 + 0.5**3 * 0.5 * 10]
+
+
 def test_beyond_the_horizon_an_agent_s_values_count() -> None:
     """No reward is within two steps; the agent likes bright rows at the end of the trail."""
 

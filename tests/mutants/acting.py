@@ -279,6 +279,13 @@ ACTING = (
         "agents/test_plan.py::test_rewards_after_the_end_of_the_episode_do_not_count",
     ),
     Mutant(
+        "planning does not discount what lies beyond the horizon",
+        "agents/plan.py",
+        "beyond = self.config.discount**node.steps * node.survival",
+        "beyond = node.survival",
+        "agents/test_plan.py::test_an_agent_s_values_beyond_the_horizon_are_discounted_and_need_survival",
+    ),
+    Mutant(
         "a plan is played on after a random action",
         "agents/plan.py",
         "self._rest, self._left = None if self._rest is None else self._rest[1:], 0",
