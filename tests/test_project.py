@@ -12,7 +12,7 @@ import pytest
 
 import acvp
 from acvp.runs import provenance
-from tests import counts, smoke
+from tests import counts, faults, smoke
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -78,7 +78,7 @@ def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: 
 
 
 def test_the_reliability_page_has_the_full_counts_of_today() -> None:
-    figures = json.loads(counts.RESULTS.read_text())
+    figures = json.loads(faults.RESULTS.read_text())
     page = counts.PAGE.read_text()
     assert page == counts.with_counts(page, figures), "python -m tests.counts writes them"
     assert figures.keys() == counts.NAMES.keys(), "a test of make faults is missing, or has not run"

@@ -88,7 +88,8 @@ def test_an_agent_s_values_beyond_the_horizon_are_discounted_and_need_survival()
         def values(self, frames: Any) -> Any:
             return np.full((len(frames), 3), 10.0)
 
-    planner = Planner(SureOracle(), PlanConfig(horizon=3, keep=1, discount=0.5), value=Ten())
+    value: Any = Ten()
+    planner = Planner(SureOracle(), PlanConfig(horizon=3, keep=1, discount=0.5), value=value)
     frames = planner.predictor.normalizer.to_float(torch.from_numpy(draw((5, 0, 9))[None, None].repeat(4, 1)))
     state = planner.predictor.observe(frames)
     node = plan.Imagined(state, torch.tensor([1.0]), torch.tensor([0.5]), 3, frames)
