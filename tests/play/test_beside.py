@@ -122,7 +122,7 @@ def test_it_stays_when_the_first_one_is_switched() -> None:
 
 def test_packaged_predictors_name_their_games_without_being_loaded() -> None:
     pool = make_model_pool(["freeway"])
-    assert pool.of_game("ALE/Qbert-v5") == ("qbert", "qbert-objects", "copy-last-frame")
+    assert pool.of_game("ALE/Qbert-v5") == ("qbert-objects", "qbert", "copy-last-frame"), "the best one first"
 
 
 def test_the_temperature_is_of_one_session_alone() -> None:
