@@ -118,6 +118,8 @@ def test_a_second_upload_replaces_the_first(folder_hub: FolderHub, tmp_path: Pat
     hub.push_dataset("me/answers", answer_store(tmp_path / "long", [5, 40, 7]), private=False)
     store = answer_store(tmp_path / "short", [9])
     hub.push_dataset("me/answers", store, private=False)
+    parts = (folder_hub.path("me/answers", "dataset") / "episodes").iterdir()
+    assert {part.name for part in parts} == {part.name for part in (store.path / "episodes").iterdir()}
     assert hub.pull_dataset("me/answers", tmp_path / "back").digest == store.digest
 
 

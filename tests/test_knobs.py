@@ -127,7 +127,7 @@ def test_packaged_predictors_are_made_by_the_documented_commands(game: str, stor
     """But for what comes from the dataset."""
     predictor = load(game)
     assert predictor.about is not None
-    lines = [re.sub(r"--init runs/[\w-]+", f"--model {kind_of(predictor.config)}", line) for line in COMMANDS[game]]
+    lines = [re.sub(r"--init [\w/-]+", f"--model {kind_of(predictor.config)}", line) for line in COMMANDS[game]]
     assert ("started from" in predictor.about.compute) is (lines != list(COMMANDS[game]))
     collected, trained = (load_verb(line.split()[0]).parse(line.split()[0], line.split()[1:]) for line in lines)
     assert atari_id(collected.env_id) == predictor.about.env_id
@@ -136,7 +136,8 @@ def test_packaged_predictors_are_made_by_the_documented_commands(game: str, stor
     for share in collected.shares:
         assert share.policy in predictor.about.data
     assert trained.data == (collected.out,)
-    assert f"in {clock(60 * trained.minutes)} on" in predictor.about.compute
+    counted = " of core time" if list(trained.knobs.get("clock", ())) == ["core"] else ""
+    assert f"in {clock(60 * trained.minutes)}{counted} on" in predictor.about.compute
     assert f"preset {trained.preset}, seed {trained.seed}" in predictor.about.compute
     config: Any = train.make_training(replace(trained, data=(store.path,)), store).predictor
     saved: Any = predictor.config
