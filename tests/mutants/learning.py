@@ -120,6 +120,20 @@ LEARNING = (
         "pixel/test_object_predictor.py::test_only_controlled_objects_are_learned_in_all_frames_of_a_window",
     ),
     Mutant(
+        "the objects that count for others of their color do not weigh more",
+        "pixel/object_loss.py",
+        "weight[alike] *= len(alike) / MOST_ALIKE",
+        "weight[alike] *= 1",
+        "pixel/test_object_predictor.py::test_of_many_objects_of_a_color_some_count_for_all",
+    ),
+    Mutant(
+        "controlled objects count for each other",
+        "pixel/object_loss.py",
+        "moving.color.masked_fill(~counted | moving.controlled, -1)",
+        "moving.color.masked_fill(~counted, -1)",
+        "pixel/test_object_predictor.py::test_of_many_objects_of_a_color_some_count_for_all",
+    ),
+    Mutant(
         "an object that is not seen has the pixels of the newest frame",
         "pixel/object_windows.py",
         "colors[torch.arange(len(colors), device=colors.device), objects.unseen]",

@@ -20,10 +20,10 @@ from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_loss import CONTROLLED_WEIGHT, ObjectLoss
+from acvp.pixel.object_loss import CONTROLLED_WEIGHT, MOST_ALIKE, Moving, ObjectLoss
 from acvp.pixel.object_network import COPIES, DRAWN, TRAIL, drawn_colors, drawn_loss, embedded
 from acvp.pixel.object_predictor import GRID_ONE_IN
-from acvp.pixel.object_windows import Memory, are_lively, copy_sources, cut, owned, past_actions, see
+from acvp.pixel.object_windows import Memory, Objects, are_lively, copy_sources, cut, owned, past_actions, see
 from acvp.pixel.objects import Background
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
@@ -210,6 +210,18 @@ def test_only_controlled_objects_are_learned_in_all_frames_of_a_window(
         batch = training_batch(normalized(predictor, moved[None]), actions, predict=1, teacher_forcing=True)
         losses.append(predictor.loss(batch)[1]["move_loss"])
     assert torch.equal(losses[0], losses[1]) is not learned
+
+
+def test_of_many_objects_of_a_color_some_count_for_all() -> None:
+    alike, rare, controlled = 5 * MOST_ALIKE, 3, 2 * MOST_ALIKE
+    number = alike + rare + controlled
+    color = torch.tensor([GREEN] * alike + [FLOOR] * rare + [RED] * controlled)
+    rows = torch.arange(number)
+    objects = Objects(rows, torch.zeros(number, 5, dtype=torch.int64), torch.zeros(number, dtype=torch.int64))
+    moving = Moving(objects, rows, color, color == RED)
+    counted, weight = moves_of(make())._sample(moving, torch.ones(number, dtype=torch.bool))
+    assert [int(counted[color == one].sum()) for one in (GREEN, FLOOR, RED)] == [MOST_ALIKE, rare, controlled]
+    assert [float((weight * counted)[color == one].sum()) for one in (GREEN, FLOOR, RED)] == [alike, rare, controlled]
 
 
 def moves_of(predictor: ObjectPredictor) -> ObjectLoss:

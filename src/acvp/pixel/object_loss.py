@@ -1,7 +1,8 @@
 """The training loss of objects: how they move to the next frame, and how they are drawn there.
 
-Most objects neither change nor obey the player, so the loss takes a sample of those, with more weight. Controlled
-objects are learned in every frame of a window: they decide whether keys work.
+Most objects neither change nor obey the player, so the loss takes a sample of those, with more weight. So it does where
+many have the same color: the invaders of a fleet move alike. Controlled objects are learned in every frame of a window:
+they decide whether keys work.
 
 Shapes: B windows, T frames of a window, R rows (frames of all windows), n objects of all rows, H height, W width,
 A actions, F features, D side of a drawn window.
@@ -38,6 +39,8 @@ from acvp.pixel.objects import FrameObjects, follow
 
 QUIET_ONE_IN = 8
 """The loss takes one in so many objects that neither change nor are lively, with that weight."""
+MOST_ALIKE = 128
+"""Objects of one main color that the loss takes of an update, at most; they count for the others of that color."""
 DRAWN_ONE_IN = 4
 """Of the objects that the loss takes, one in so many is drawn, with that weight."""
 CONTROLLED_TARGETS = 12
@@ -57,12 +60,14 @@ class Moving(NamedTuple):
     objects: Objects
     move: Tensor
     """Number of the move, the last one where an object vanishes, (n,)."""
+    color: Tensor
+    """Main color of the object, (n,)."""
     controlled: Tensor
-    """Whether the object has a controlled color, (n,)."""
+    """Whether that is a controlled one, (n,)."""
 
     def some(self, chosen: Tensor) -> Moving:
         """Return some of the objects."""
-        return Moving(self.objects.some(chosen), self.move[chosen], self.controlled[chosen])
+        return Moving(self.objects.some(chosen), self.move[chosen], self.color[chosen], self.controlled[chosen])
 
     def renumbered(self, times: int, last: int) -> Moving:
         """Return objects of the last of ``times`` frames of each window, with rows that count only those frames."""
@@ -113,10 +118,8 @@ class ObjectLoss:
         at, mine = owned(last.objects.row, center, target.shape)
         left = target.flatten().index_fill(0, at[mine], NO_PIXEL).view_as(target)
         lively = are_lively(shown, last.objects)
-        busy = lively | will_change(shown, last.objects, target)
-        counted = busy | torch.from_numpy(self.rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
-        counted[int(self.rng.integers(len(counted)))] = True  # at least one
-        weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))[counted] / len(target)
+        counted, weight = self._sample(last, lively | will_change(shown, last.objects, target))
+        weight = weight[counted] / len(target)
         every = vectors[:, -whole:].flatten(0, 1)
         look, acted, drawing, loss = self._move_losses(shown, every, last.some(counted))
         share = torch.where(last.controlled[counted], whole / times, 1.0)
@@ -124,13 +127,26 @@ class ObjectLoss:
         early = moving.some(~late & moving.controlled)
         if len(early.move):
             of_moves = of_moves + self._move_losses(memory, vectors.flatten(0, 1), early)[3].sum() / (windows * times)
-        drawn = torch.from_numpy(self.rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(busy)
+        drawn = torch.from_numpy(self.rng.permutation(len(weight)) % DRAWN_ONE_IN == 0).to(lively)
         chosen = counted.nonzero()[:, 0][drawn]
         copies = copy_sources(shown, look.some(drawn), center[chosen], self.config)
         true = cut(target[:, None], last.objects.row[chosen], center[chosen], DRAWN, 0)[:, 0]
         pixels = drawn_loss(self.network.draw(drawing[drawn], last.move[chosen], copies), copies, true)
         of_drawing = ((pixels * mine[chosen]).sum((1, 2)) * weight[drawn]).sum() * (len(drawn) / len(chosen))
         return StepLoss(of_moves, of_drawing, left, acted, look.objects.row, lively[counted])
+
+    def _sample(self, moving: Moving, busy: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which objects the loss takes, and the weight of each, (n,); ``busy``: they change or are lively."""
+        counted = busy | torch.from_numpy(self.rng.random(len(busy)) * QUIET_ONE_IN < 1).to(busy)
+        counted[int(self.rng.integers(len(counted)))] = True  # at least one
+        weight = torch.where(busy, 1.0, float(QUIET_ONE_IN))
+        colors = moving.color.masked_fill(~counted | moving.controlled, -1)
+        for color in sorted(set(colors.tolist())):
+            alike = (colors == color).nonzero()[:, 0]
+            if color >= 0 and len(alike) > MOST_ALIKE:
+                counted[alike[torch.from_numpy(self.rng.permutation(len(alike))[MOST_ALIKE:]).to(alike)]] = False
+                weight[alike] *= len(alike) / MOST_ALIKE
+        return counted, weight
 
     def moving(self, memory: Memory, targets: Tensor) -> Moving:
         """Return the objects before each of ``targets`` (B, T, H, W), with their moves."""
@@ -147,7 +163,9 @@ class ObjectLoss:
         colors = np.concatenate([objects.main_colors for objects in before])
         controlled = torch.from_numpy(np.isin(colors, self.config.controlled_colors)).to(targets.device)
         numbered = torch.tensor(moves, device=targets.device, dtype=torch.long)
-        return Moving(as_objects(before, targets.device), numbered, controlled)
+        return Moving(
+            as_objects(before, targets.device), numbered, torch.from_numpy(colors).to(targets.device), controlled
+        )
 
     def _no_objects(self, target: Tensor) -> StepLoss:
         """Return the losses where targets (R, H, W) have no object before them."""
