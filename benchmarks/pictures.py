@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import acvp
 from acvp.compat import RESULT_FIELDS, current_fields
+from acvp.console import counted
 from acvp.control.figures import control_figure, first_reward_figure, learning_figure
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import WindowStart
@@ -66,6 +67,8 @@ HOLD = 15
 """Pictures for which the last one stays."""
 STRIP = (1, 5, 10, 20, 40, 60, 80)
 """Steps of a film strip."""
+STRIP_TEXT, STRIP_LINE = 19, 24
+"""Size of its text and height of a line, in pixels: pages show it at half its width."""
 BASELINES = {"copy-last-frame": "--", "mean-frame": ":"}
 """Lines of the two trivial predictors in a chart."""
 RUN_NAMES = {
@@ -138,7 +141,9 @@ def compose(clips: dict[str, Clip], step: int) -> Picture:
     across, down = width + 2 * BORDER + GAP, height + 2 * BORDER
     drawing, draw = canvas(len(clips) * across + GAP, 3 * LINE + 2 * down)
     dreaming = step > 0
-    state = f"dream: {step} steps without a real frame" if dreaming else f"the dream begins in {1 - step} steps"
+    state = f"dream: {counted(step, 'step')} without a real frame"
+    if not dreaming:
+        state = f"the dream begins in {counted(1 - step, 'step')}"
     draw.text((GAP, LINE + down + 2), state, PREDICTED if dreaming else GIVEN, font())
     for column, (game, clip) in enumerate(clips.items()):
         left = GAP + column * across
@@ -149,7 +154,7 @@ def compose(clips: dict[str, Clip], step: int) -> Picture:
             draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + down - 1), color)
             paste(drawing, frame, 1, (left + BORDER, top + BORDER))
         if dreaming:
-            draw.text((left, 2 * LINE + 2 * down + 2), f"{wrong(real, dream):,} wrong pixels", FAINT, font(12))
+            draw.text((left, 2 * LINE + 2 * down + 2), f"{wrong(real, dream):,} wrong pixels", INK, font())
     return np.asarray(drawing)
 
 
@@ -169,18 +174,20 @@ def film_strip(clip: Clip, steps: Sequence[int] = STRIP) -> bytes:
     """Return a wide PNG: a column for each step, real above, dream below."""
     height, width = clip.truth.shape[1:3]
     across, down = width + 2 * BORDER + GAP, height + 2 * BORDER
-    drawing, draw = canvas(len(steps) * across + GAP, 2 * LINE + 2 * down + GAP)
+    drawing, draw = canvas(len(steps) * across + GAP, 3 * STRIP_LINE + 2 * down + GAP)
+    top = 2 * STRIP_LINE
     for column, step in enumerate(steps):
         left = GAP + column * across
-        draw.text((left, 2), f"step {step}, {clip.action(step)}", INK, font())
+        draw.text((left, 2), f"step {step}", INK, font(STRIP_TEXT))
+        draw.text((left, STRIP_LINE), clip.action(step), FAINT, font(STRIP_TEXT))
         rows: list[tuple[int, NDArray[np.uint8], Color]] = [
-            (LINE, clip.frame(step), FAINT), (LINE + down + GAP, shown(clip, step), PREDICTED),
+            (top, clip.frame(step), FAINT), (top + down + GAP, shown(clip, step), PREDICTED),
         ]  # fmt: skip
-        for top, frame, color in rows:
-            draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + down - 1), color)
-            paste(drawing, frame, 1, (left + BORDER, top + BORDER))
+        for edge, frame, color in rows:
+            draw.rectangle((left, edge, left + width + 2 * BORDER - 1, edge + down - 1), color)
+            paste(drawing, frame, 1, (left + BORDER, edge + BORDER))
         count = wrong(clip.frame(step), shown(clip, step))
-        draw.text((left, LINE + 2 * down + GAP + 2), f"{count:,} wrong pixels", FAINT, font(12))
+        draw.text((left, top + 2 * down + GAP + 2), f"{count:,} wrong pixels", INK, font(STRIP_TEXT))
     return png(drawing)
 
 

@@ -194,7 +194,7 @@ NEWCOMER = """# A newcomer's log
 
 From a fresh clone to playing each of the five games: every command, and how long it took. `python -m
 benchmarks.newcomer` did this with an empty environment and a real browser; this page is made from its results and not
-edited. Where the clock shows much more than the processor, the machine was busy with other work or downloads.
+edited.
 """
 UNMEASURED = """# A newcomer's log
 
@@ -222,10 +222,9 @@ Then train your own: `make demo` trains for eight minutes, the [quickstart](quic
 
 
 BUSY = """
-**The machine was busy with other work: the first steps took {times:.0f} times as long by the clock as they needed
-of the processor. These times show the order of the steps and are not comparable with yours.**
+**The machine, with {cores} cores, was busy with other work: its load was {load} (at start, before the games, at the
+end). Seconds of the processor say what the commands need; seconds by the clock are no times to expect.**
 """
-BUSY_RATIO = 4
 
 
 def newcomer() -> str:
@@ -234,16 +233,22 @@ def newcomer() -> str:
     if not file.exists():
         return "\n".join([UNMEASURED, NEXT])
     body = json.loads(file.read_text())
-    steps = [[f"`{step['command']}`", step["seconds"], step["processor seconds"]] for step in body["steps"]]
-    games = [[f"`{game['command']}`", game["page"], game["dream"]] for game in body["games"].values()]
-    clock, processor = (sum(step[kind] for step in body["steps"]) for kind in ("seconds", "processor seconds"))
-    busy = BUSY.format(times=clock / processor) if clock > BUSY_RATIO * processor else ""
+    steps = [[f"`{step['command']}`", step["processor seconds"], step["seconds"]] for step in body["steps"]]
+    games = [
+        [f"`{game['command']}`", game["processor seconds"], game["page"], game["dream"]]
+        for game in body["games"].values()
+    ]
     return "\n".join([
-        NEWCOMER + busy,
-        table(("command", "seconds by the clock", "of the processor"), steps), "",
-        table(("command", "page is served after seconds", "dream has moved ten steps after seconds"), games), "",
+        NEWCOMER + busy(body["cores"], body["load at start, before the games, at the end"]),
+        table(("command", "seconds of the processor", "by the clock"), steps), "",
+        table(("command", "seconds of the processor", "page served, by the clock", "dream moves"), games), "",
         source(file, body), NEXT,
     ])  # fmt: skip
+
+
+def busy(cores: int, load: Sequence[float]) -> str:
+    """Return a warning where, before anything was measured, more waited for the processor than it has cores."""
+    return BUSY.format(cores=cores, load=", ".join(f"{value:g}" for value in load)) if load[0] > cores else ""
 
 
 PAGES = {"benchmarks.md": page, "newcomer.md": newcomer}

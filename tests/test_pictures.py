@@ -102,3 +102,14 @@ def test_results_are_those_of_the_best_packaged_predictor(
     results = tables.judged(tmp_path)
     assert {game: result.name for game, result in results.items()} == {"freeway": own}
     assert results["freeway"].file.stem == f"{own}-agent"
+
+
+@pytest.mark.parametrize("game", pictures.GAMES)
+def test_film_strips_are_wide(game: str) -> None:
+    with Image.open(ROOT / "docs" / "pictures" / f"{game}.png") as strip:
+        assert strip.width > 2 * strip.height
+
+
+@pytest.mark.parametrize(("before", "warns"), [(0.4, False), (2.0, False), (2.1, True)])
+def test_the_newcomers_log_warns_of_a_machine_that_was_busy_before(before: float, warns: bool) -> None:
+    assert ("busy with other work" in tables.busy(2, [before, 5.0, 4.0])) == warns

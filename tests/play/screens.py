@@ -12,7 +12,7 @@ from tests.play.browsing import View
 
 WIDTHS = (320, 390, 820, 1024, 1280)
 SCHEMES = ("light", "dark")
-CARDS = "#start > h2, #start > p, #cards > button, header > *"
+CARDS = "#start > h2, #start > p, #more h3, .cards > button, header > *"
 SERIOUS = {"serious", "critical"}
 BOXES = """parts => [...document.querySelectorAll(parts)].map(element => {
   const { x, y, width, height } = element.getBoundingClientRect();

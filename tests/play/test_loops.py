@@ -163,7 +163,17 @@ def test_hints_name_the_keys_until_the_first_one(start: View) -> None:
     assert "fire" not in start.text("#hint"), "this game has no fire"
     start.press("r")
     assert start.page.locator("#hint").is_visible(), "no key of the game"
+    assert not start.page.locator("#history").is_visible(), "hints stand in its place"
     start.press("ArrowUp")
+    wait_until(lambda: not start.page.locator("#hint").is_visible())
+    assert start.page.locator("#history").is_visible()
+
+
+@pytest.mark.parametrize("key", ["m", "Backspace"])
+def test_hints_end_when_the_agent_plays_or_the_history_is_used(start: View, key: str) -> None:
+    start.page.locator("#cards button", has_text="still").click()
+    wait_until(lambda: start.number("#steps p") >= 1)
+    start.press(key)
     wait_until(lambda: not start.page.locator("#hint").is_visible())
 
 

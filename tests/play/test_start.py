@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from acvp.envs import make_game
 from acvp.play.model_pool import make_model_pool
 from acvp.play.players import PLAYED, Players, fast_forward, obeys, replay_opening
 from acvp.play.session import Session
 from tests.play.sessions import NOOP, UP, make_session, play_on, same
-
-FIVE_SECONDS = 75
-"""Agent steps of Atari."""
 
 
 @pytest.mark.parametrize("name", ["ms_pacman", "qbert"])
@@ -65,30 +61,6 @@ def test_every_reset_starts_elsewhere() -> None:
         session.reset()
     assert not same(starts[0], starts[1])
     assert not same(starts[1], starts[2])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["freeway", "ms_pacman", "qbert", "seaquest", "space_invaders"])
-@torch.inference_mode()
-def test_the_dream_moves_and_obeys_soon_after_opening_a_packaged_game(name: str) -> None:
-    session = Session(make_model_pool([name]), fast_forward=True)
-    world, start = session.worlds.imagined, session.state.imagined
-    assert start.predictor_state is not None
-    idle, held, start_frame = start, dict.fromkeys(range(1, world.predictor.actions), start), start.frame
-    moved = obeyed = False
-    for _ in range(FIVE_SECONDS):
-        idle = world.step(idle, 0)
-        moved |= not np.array_equal(idle.frame, start_frame)
-        for action in held:
-            held[action] = world.step(held[action], action)
-            obeyed |= not np.array_equal(held[action].frame, idle.frame)
-            if obeyed:
-                break
-        if moved and obeyed:
-            break
-    session.close()
-    assert moved
-    assert obeyed
 
 
 def test_the_score_counts_from_the_first_frame_of_the_game() -> None:

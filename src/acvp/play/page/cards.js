@@ -2,10 +2,18 @@
 
 const ASK_AGAIN = 700; // milliseconds
 
+const SPELLED = { Qbert: "Q*bert" };
+
 /** "ALE/MsPacman-v5" as people say it; null where nothing is known of the game. */
-function title(game) {
+export function title(game) {
   const name = game?.match(/([^/:]+?)(-v\d+)?$/)?.[1] ?? "";
-  return name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2") || null;
+  return SPELLED[name] ?? (name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2") || null);
+}
+
+/** The first predictor of every game, and the others; one of an unknown game counts as a game of its own. */
+export function firstOfGames(known) {
+  const isFirst = ({ game }, index) => !game || known.findIndex((other) => other.game === game) === index;
+  return [known.filter(isFirst), known.filter((one, index) => !isFirst(one, index))];
 }
 
 /** A button with the loop, the game and the name of a predictor. */

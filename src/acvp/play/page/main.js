@@ -1,7 +1,7 @@
 // The page: keys and buttons become commands of a session, its pictures and facts go to the screen.
 
 import { Actions } from "./actions.js";
-import { card } from "./cards.js";
+import { card, firstOfGames } from "./cards.js";
 import { Keys } from "./keys.js";
 import { RemoteSession } from "./remote.js";
 import { Screen } from "./screen.js";
@@ -13,7 +13,7 @@ let facts = { paused: false, fps: 15, recording: null, scrub: null };
 let welcome = { predictors: [], episodes: [] };
 let shared = new URLSearchParams(location.hash.slice(1)).has("moves") ? location.hash.slice(1) : null; // a game to repeat
 let started = false; // whether this session has shown a picture
-let hinted = false; // whether a key of the game was pressed, so that nobody needs hints
+let hinted = false; // whether somebody played, so that nobody needs hints
 const requested = {}; // facts that were requested and are not yet true: the next key builds on them
 let looking = false; // whether the grid of all actions was requested and has not arrived yet
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
@@ -97,6 +97,7 @@ const commands = {
   },
   resync: () => send("resync"),
   rewind(repeated) {
+    endHint();
     if (!repeated && pausedBefore === null) pausedBefore = facts.paused;
     send("rewind");
   },
@@ -107,6 +108,7 @@ const commands = {
     look();
   },
   driver() {
+    endHint();
     delete requested.scrub;
     send("change_driver");
   },
@@ -139,8 +141,12 @@ const commands = {
   },
 };
 
+function endHint() {
+  $("#hint").hidden = hinted = true;
+}
+
 function hold(action, pressed) {
-  if (pressed) $("#hint").hidden = hinted = true;
+  if (pressed) endHint();
   send("hold", { action });
 }
 
@@ -205,8 +211,12 @@ async function choose() {
   $("#toast").classList.remove("shown");
   document.body.classList.add("choosing");
   $("#start").hidden = false;
-  const known = await predictorsAtHand();
-  $("#cards").replaceChildren(...known.map(({ name, game }) => card(name, game, () => play(name))));
+  const listed = await predictorsAtHand();
+  const [first, others] = served ? firstOfGames(listed) : [listed, []];
+  $("#more").hidden = others.length === 0;
+  for (const [id, known] of [["#cards", first], ["#more div", others]]) {
+    $(id).replaceChildren(...known.map(({ name, game }) => card(name, game, () => play(name))));
+  }
 }
 
 async function play(predictor = null) {

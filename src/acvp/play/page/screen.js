@@ -1,5 +1,7 @@
 // Everything that is drawn: pictures, live metrics, the grid of all actions.
 
+import { title } from "./cards.js";
+
 const $ = (selector, within = document) => within.querySelector(selector);
 const FIGURES = ["real", "dream", "difference"];
 const HISTORY = 150; // steps in the curve of wrong pixels
@@ -66,7 +68,8 @@ export class Screen {
   welcome(welcome) {
     this.actions = welcome.actions;
     this.errors = [];
-    $("#game").textContent = welcome.game;
+    $("#game").textContent = title(welcome.game) ?? welcome.game;
+    $("#game").title = welcome.game;
     const [height, width, channels] = welcome.frame;
     $("#real").title = `${width}×${height}${channels === 1 ? " gray" : ""}, as the predictor sees it`;
   }
@@ -124,7 +127,7 @@ export class Screen {
     $("#dream").className = watching ? "watching" : facts.steps ? "dreaming" : "";
     const action = facts.action === null ? "" : this.actions[facts.action].toLowerCase();
     $("#dream span").textContent = watching ? `watches: ${facts.watching.join(" of ")} frames` : action;
-    $("#real span").textContent = { human: "you play", agent: `agent plays (${facts.policy})`, recording: "a recording plays", replay: "a shared game" }[facts.driver];
+    $("#real span").textContent = { human: "you play", agent: facts.policy.startsWith("agent:") ? "the agent plays" : `the agent plays (${facts.policy})`, recording: "a recording plays", replay: "a shared game" }[facts.driver];
     $("[data-do=pause] span").textContent = facts.paused ? "Resume" : "Pause";
     $("[data-do=pause]").classList.toggle("on", facts.paused);
     $("[data-do=driver] span").textContent = { human: "Watch agent", agent: "Play yourself", recording: "Take over", replay: "Take over" }[facts.driver];
