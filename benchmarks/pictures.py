@@ -94,11 +94,12 @@ def main() -> None:
     clips = {game: clip_of(game) for game in GAMES}
     files = {"games.gif": animation(clips), **{f"{game}.png": film_strip(clips[game]) for game in GAMES}}
     files["wrong-pixels.png"] = image(error_panels(measured()), "png")
+    # Before any picture is written: the commit of the results is that of the code, not of a changed tree.
+    write_results("pictures", numbers(clips), command="make pictures", seed=SEED, started=started)
     make_folder(PICTURES)
     for name, data in files.items():
         write_atomic(PICTURES / name, data)
         print(f"docs/pictures/{name}: {len(data) / 1e3:,.0f} kB")
-    write_results("pictures", numbers(clips), command="make pictures", seed=SEED, started=started)
     make_loops()
     redraw()
     tables.main()
@@ -174,7 +175,7 @@ def film_strip(clip: Clip, steps: Sequence[int] = STRIP) -> bytes:
     """Return a wide PNG: a column for each step, real above, dream below."""
     height, width = clip.truth.shape[1:3]
     across, down = width + 2 * BORDER + GAP, height + 2 * BORDER
-    drawing, draw = canvas(len(steps) * across + GAP, 3 * STRIP_LINE + 2 * down + GAP)
+    drawing, draw = canvas(len(steps) * across + GAP, 3 * STRIP_LINE + 2 * down + 2 * GAP)
     top = 2 * STRIP_LINE
     for column, step in enumerate(steps):
         left = GAP + column * across

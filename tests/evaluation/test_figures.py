@@ -49,17 +49,29 @@ def test_a_run_that_is_better_again_later_is_not_worse_from_the_first_bad_step()
 
 
 @pytest.mark.parametrize(
-    ("run", "metric", "smallest"),
-    [((0.4, 13), "error", 0.1), ((0, 0.02), "error", 0.01), ((60, 90), "error", None), ((0.4, 13), "psnr", None)],
+    ("run", "metric", "smallest", "scale"),
+    [
+        ((0.4, 13), "error", 0.1, "log"),
+        ((0, 0.02), "error", 0.01, "symlog"),
+        ((60, 90), "error", None, "linear"),
+        ((0.4, 13), "psnr", None, "linear"),
+    ],
 )
 def test_errors_over_decades_have_a_logarithmic_axis(
-    run: tuple[float, ...], metric: str, smallest: float | None
+    run: tuple[float, ...], metric: str, smallest: float | None, scale: str
 ) -> None:
     shown = body(run, (500, 900), (550, 560), metric)
     assert smallest_of_decades(shown, metric) == (None if smallest is None else pytest.approx(smallest))
     figure = curve_figure(shown, metric)
-    assert figure.axes[0].get_yscale() == ("linear" if smallest is None else "symlog")
-    assert ("logarithmic" in figure.texts[0].get_text()) == (smallest is not None)
+    assert figure.axes[0].get_yscale() == scale
+    assert ("logarithmic" in figure.texts[0].get_text()) == (scale != "linear")
+    assert ("linear below" in figure.texts[0].get_text()) == (scale == "symlog")
+
+
+def test_a_logarithmic_axis_begins_just_below_the_lowest_band() -> None:
+    shown = body((0.4, 13), (500, 900), (550, 560))
+    shown["curves"]["mine"]["error"]["low"] = [0.2, 9]
+    assert curve_figure(shown, "error").axes[0].get_ylim()[0] == pytest.approx(0.16)
 
 
 def test_the_legend_has_both_baselines_in_plain_words() -> None:

@@ -6,6 +6,7 @@ accuracy by action, and example states with all their futures.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,10 @@ BASELINE_LINES = ("--", ":")
 BASELINE_LABELS = {"copy-last-frame": "copying the last frame", "mean-frame": "mean of the training frames"}
 DECADES = 30
 """Ratio of the largest to the smallest error from which on an axis is logarithmic."""
+MARGIN = 0.8
+"""A logarithmic axis begins at this share of the lowest value."""
+LABEL_WIDTH = 36
+"""Characters of a line of an axis label."""
 
 
 def curve_figure(body: Mapping[str, Any], metric: str, colors: dict[str, str] = LIGHT) -> Figure:
@@ -70,7 +75,7 @@ def _draw(axes: Axes, name: str, curve: Mapping[str, Any], color: str, line: str
 def _label(axes: Axes, described: Mapping[str, Any], colors: dict[str, str]) -> None:
     better = "" if described["better"] == "neither" else f", {described['better']} is better"
     axes.set_xlabel("steps ahead (agent steps)", color=colors["ink"])
-    axes.set_ylabel(f"{described['unit']}{better}", color=colors["ink"])
+    axes.set_ylabel(textwrap.fill(f"{described['unit']}{better}", LABEL_WIDTH), color=colors["ink"])
     axes.locator_params(axis="x", integer=True)
     style(axes, colors)
     legend_below(axes, colors)
@@ -81,8 +86,12 @@ def _fit(axes: Axes, metric: str, body: Mapping[str, Any]) -> None:
     known = METRICS.get(metric)  # a registered metric may be unknown to the process that draws a report
     smallest = smallest_of_decades(body, metric)
     if smallest is not None:
-        axes.set_yscale("symlog", linthresh=smallest, linscale=0.5)
-        axes.set_ylim(bottom=0)
+        if (lowest := lowest_band(body, metric)) > 0:
+            axes.set_yscale("log")
+            axes.set_ylim(bottom=MARGIN * lowest)
+        else:
+            axes.set_yscale("symlog", linthresh=smallest, linscale=0.5)
+            axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     elif known is not None and known.floor is not None:
         axes.set_ylim(bottom=known.floor)
@@ -97,12 +106,22 @@ def smallest_of_decades(body: Mapping[str, Any], metric: str) -> float | None:
     known = METRICS.get(metric)
     if known is None or known.floor != 0 or known.better != "lower":
         return None
-    means = [curves[metric]["mean"] for curves in body["curves"].values() if metric in curves]
-    values = np.concatenate([np.array(mean, np.float64) for mean in means])
+    values = _values(body, metric, "mean")
     positive = values[values > 0]  # not NaN
     if not positive.size or positive.max() < DECADES * positive.min():
         return None
     return float(10 ** np.floor(np.log10(positive.min())))
+
+
+def lowest_band(body: Mapping[str, Any], metric: str) -> float:
+    """Return the lowest value of a band or, where there are none, of a curve."""
+    return float(np.nanmin([_values(body, metric, part) for part in ("low", "mean")]))
+
+
+def _values(body: Mapping[str, Any], metric: str, part: str) -> NDArray[np.float64]:
+    """Return the means, or lower or upper ends of bands, of all curves of a metric."""
+    curves = [curves[metric][part] for curves in body["curves"].values() if metric in curves]
+    return np.concatenate([np.array(values, np.float64) for values in curves])
 
 
 def _test_episodes(body: Mapping[str, Any], bands: str) -> str:
@@ -116,7 +135,9 @@ def _caption(body: Mapping[str, Any], metric: str) -> str:
     below = " Drawn down to −1." if metric == "gain" else ""
     smallest = smallest_of_decades(body, metric)
     if smallest is not None:
-        below = f" Axis: logarithmic above {smallest:g}, linear below."
+        below = " Axis: logarithmic."
+        if lowest_band(body, metric) <= 0:
+            below = f" Axis: logarithmic above {smallest:g}, linear below."
     return (
         f"{body['metrics'][metric]['formula']}.{below} x̂ clamped to 0..255, fed back unclamped. {body['game']}, view "
         f"{body['view']}, {counted(body['windows'], 'window')} of {_test_episodes(body, 'bands')}."
@@ -140,7 +161,7 @@ def accuracy_figure(body: Mapping[str, Any], colors: dict[str, str] = LIGHT) -> 
         mean, low, high = _bars(body["runs"][name])
         places = np.arange(len(mean)) - 0.4 + (i + 0.5) * width
         shade = 1.0 if name in learned else 0.5 + 0.3 * (i % 2)
-        axes.bar(places, mean, width * 0.92, color=color, alpha=shade, label=name)
+        axes.bar(places, mean, width * 0.92, color=color, alpha=shade, label=BASELINE_LABELS.get(name, name))
         axes.vlines(places, low, high, colors["ink"], linewidth=0.8)
     chance, *_ = _bars({"accuracy": body["chance"], "accuracy_by_action": body.get("chance_by_action")})
     middles = np.arange(len(chance))
