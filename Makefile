@@ -110,7 +110,7 @@ bench-training: install
 bench-control: install
 	$(BIN)/python -m benchmarks.control
 
-# Ten minutes in a browser; for a short one or another predictor see benchmarks/play.py.
+# A quarter of an hour in a browser; for a short one or another predictor see benchmarks/play.py.
 bench-play: install
 	$(BIN)/python -m benchmarks.play
 

@@ -3,8 +3,8 @@
 A real `acvp play` in a separate process and a real browser (chromium) share the machine. While the page plays, the up
 key is pressed at random times; from the key event to the picture that shows its action is what is counted. Memory is
 that of the server's process, once a second. The other games follow, 20 seconds each. Then the five games of the gallery
-are exported and played by the page alone, as fast as it can. `python -m benchmarks.play --seconds 20 --run runs/mine`
-is a short one with a predictor of your own.
+are exported and played by the page alone, as fast as it can. Shorter: `python -m benchmarks.play --seconds 20
+--game-seconds 5`, or `--run runs/mine` for a predictor of your own.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ RATE_LIMIT, DELAY_LIMIT, GROWTH_LIMIT = 0.97 * FPS, 120.0, 30.0
 """At least so many pictures a second, p95 of the delay at most so many ms, at most so many MB more at the end."""
 SETTLED = 0.2
 """Share of the time after which memory is taken to have reached its size."""
-GAME_SECONDS = 20.0
-"""For each game after the first one, and for each of the gallery."""
 
 COUNT = """() => {
   globalThis.bench = { pictures: 0, delays: [], pressed: null };
@@ -68,6 +66,8 @@ class Options:
 
     seconds: float = 600.0
     """How long to play."""
+    game_seconds: float = 20.0
+    """How long to play each game after the first one, and each of the gallery."""
     run: Path | None = None
     """Folder of a run or predictor; None: the freeway predictor that comes with acvp."""
 
@@ -83,7 +83,8 @@ def main(options: Options) -> None:
         body: dict[str, Any] = {"predictor": str(options.run or FIRST)}
         body |= {"served": measure_served(browser, options)}
         if options.run is None:
-            others = [Options(seconds=GAME_SECONDS, run=Path(name)) for name in best_packaged() if name != FIRST]
+            names = [name for name in best_packaged() if name != FIRST]
+            others = [Options(seconds=options.game_seconds, run=Path(name)) for name in names]
             body["other games served"] = {str(other.run): measure_served(browser, other) for other in others}
         body["static"] = measure_static(browser, options)
         browser.close()
@@ -97,7 +98,8 @@ def command(options: Options) -> str:
     if options == Options():
         return "make bench-play"
     run = [] if options.run is None else ["--run", str(options.run)]
-    return shlex.join(["python", "-m", "benchmarks.play", "--seconds", f"{options.seconds:g}", *run])
+    seconds = ["--seconds", f"{options.seconds:g}", "--game-seconds", f"{options.game_seconds:g}"]
+    return shlex.join(["python", "-m", "benchmarks.play", *seconds, *run])
 
 
 def measure_served(browser: Browser, options: Options) -> dict[str, Any]:
@@ -147,19 +149,19 @@ def measure_static(browser: Browser, options: Options) -> dict[str, Any]:
             raise SystemExit("acvp export --web does not work here: the static page was not measured")
         with hosted(web) as address:
             known = json.loads((web / "games.json").read_text())["games"]
-            rates = {game["name"]: static_rate(browser, address, game["name"]) for game in known}
+            rates = {game["name"]: static_rate(browser, address, game["name"], options.game_seconds) for game in known}
     return {"real time, steps a second": FPS, "games": rates}
 
 
-def static_rate(browser: Browser, address: str, name: str) -> dict[str, Any]:
+def static_rate(browser: Browser, address: str, name: str, seconds: float) -> dict[str, Any]:
     """The rate of one predictor on the exported page, as such and by real time, and what else the machine did."""
     page = open_page(browser, f"{address}#{urlencode({'predictor': name, 'start': 0, 'moves': '0'})}")
     page.keyboard.press(".")  # the link ends paused
     for _ in range(9):
         page.keyboard.press("+")  # 60 a second
     page.evaluate(COUNT)
-    page.wait_for_timeout(1000 * GAME_SECONDS)
-    rate = page.evaluate("globalThis.bench.pictures") / GAME_SECONDS
+    page.wait_for_timeout(1000 * seconds)
+    rate = page.evaluate("globalThis.bench.pictures") / seconds
     threads = page.evaluate("globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1")
     page.context.close()
     print(f"{name}: {rate:.1f} steps a second", file=sys.stderr)
