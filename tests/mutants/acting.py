@@ -150,7 +150,7 @@ ACTING = (
         "control/kernel.py",
         "        if place is not None:\n            seen.add(place)",
         "        seen.add(place or (0, 0))",
-        "control/test_commands.py::test_an_unknown_position_is_no_cell",
+        "control/test_explore_command.py::test_an_unknown_position_is_no_cell",
     ),
     Mutant(
         "an episode begins only where all pixels are new",

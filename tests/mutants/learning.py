@@ -61,14 +61,14 @@ LEARNING = (
         "pixel/object_predictor.py",
         "torch.cat((state.past[:, 1:], vectors[:, None]), 1)",
         "torch.cat((vectors[:, None], state.past[:, 1:]), 1)",
-        "pixel/test_object_predictor.py::test_past_actions_are_remembered_and_move_on",
+        "pixel/test_object_memory.py::test_past_actions_are_remembered_and_move_on",
     ),
     Mutant(
         "older looks of objects are copied from where they are now",
         "pixel/object_windows.py",
         "objects.center + look.trail.offset[:, frame]",
         "objects.center",
-        "pixel/test_object_predictor.py::test_the_object_as_it_was_can_be_copied_from_where_it_was",
+        "pixel/test_object_memory.py::test_the_object_as_it_was_can_be_copied_from_where_it_was",
     ),
     Mutant(
         "objects are drawn in any color",

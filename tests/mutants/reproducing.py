@@ -17,14 +17,14 @@ REPRODUCING = (
         "reproduce/config.py",
         'if env_id in (TOY_ID, "toy"):',
         'if env_id == "toy":',
-        "reproduce/test_claims.py::test_results_are_found_by_the_name_of_their_game",
+        "reproduce/test_evidence.py::test_results_are_found_by_the_name_of_their_game",
     ),
     Mutant(
         "compute is not that of the models in the result",
         "reproduce/evidence.py",
         "folders = (self.file.parent, self.file.parent.parent)",
         "folders = (self.file.parent.parent, self.file.parent)",
-        "reproduce/test_claims.py::test_compute_is_that_of_the_models_in_the_same_result",
+        "reproduce/test_evidence.py::test_compute_is_that_of_the_models_in_the_same_result",
     ),
     Mutant(
         "a claim is confirmed although a game refutes it",
@@ -66,14 +66,14 @@ REPRODUCING = (
         "reproduce/evidence.py",
         "ordered = sorted(once.values(), key=files.index)",
         "ordered = sorted(once.values(), key=files.index, reverse=True)",
-        "reproduce/test_claims.py::test_results_of_the_first_folder_count",
+        "reproduce/test_evidence.py::test_results_of_the_first_folder_count",
     ),
     Mutant(
         "scores one standard error apart differ",
         "reproduce/evidence.py",
         "ERRORS = 2.0",
         "ERRORS = 1.0",
-        "reproduce/test_claims.py::test_two_standard_errors_of_the_difference_set_scores_apart",
+        "reproduce/test_evidence.py::test_two_standard_errors_of_the_difference_set_scores_apart",
     ),
     Mutant(
         "learning need not beat a constant action",
@@ -192,6 +192,6 @@ REPRODUCING = (
         "reproduce/conclusions.py",
         "return visible(text.replace",
         "return str(text.replace",
-        "reproduce/test_claims.py::test_names_and_texts_of_results_are_no_markup_in_the_page",
+        "reproduce/test_conclusions.py::test_names_and_texts_of_results_are_no_markup_in_the_page",
     ),
 )

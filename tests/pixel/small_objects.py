@@ -7,9 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.objects import Background
-from tests.models.small_predictors import seeded
+from tests.models.small_predictors import seeded, training_batch
 
 PALETTE = ((0, 0, 0), (90, 90, 90), (255, 0, 0), (0, 255, 0))
 FLOOR, STRIPE, RED, GREEN = range(4)
@@ -20,6 +21,8 @@ CONFIG = ObjectConfig(
     actions=3, palette=PALETTE, frame=(HEIGHT, WIDTH, 3), context=4, cell=8, embedding=4, channels=(6, 8),
     blocks=(1, 1), moves=MOVES, moving_colors=(RED,), features=16, events=2,
 )  # fmt: skip
+SHIFT = {0: 0, 1: 3, 2: -3}
+"""Pixels to the right that each action moves the square."""
 
 
 def floor() -> NDArray[np.uint8]:
@@ -59,3 +62,29 @@ def make(config: ObjectConfig = CONFIG, seed: int = 1) -> ObjectPredictor:
 def normalized(predictor: ObjectPredictor, frames: NDArray[np.uint8]) -> Tensor:
     """Color classes (B, T, H, W) as normalized frames."""
     return predictor.normalizer.to_float(predictor.colors.pixels(torch.from_numpy(frames).long()))
+
+
+def episode(rng: np.random.Generator, length: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """A square on its way: frames (T, H, W) and actions (T - 1,)."""
+    top, left = int(rng.integers(2, HEIGHT - SIDE - 2)), int(rng.integers(12, WIDTH - SIDE - 12))
+    frames, actions = [squares((top, left))], []
+    for _ in range(length - 1):
+        action = int(rng.integers(3))
+        if not 2 <= left + SHIFT[action] <= WIDTH - SIDE - 2:
+            action = 0
+        left += SHIFT[action]
+        actions.append(action)
+        frames.append(squares((top, left)))
+    return np.stack(frames), np.array(actions)
+
+
+def batch_of(predictor: ObjectPredictor, rng: np.random.Generator, rows: int, predict: int) -> TrainingBatch:
+    episodes = [episode(rng, predictor.context + predict) for _ in range(rows)]
+    frames = normalized(predictor, np.stack([frames for frames, _ in episodes]))
+    actions = torch.from_numpy(np.stack([actions for _, actions in episodes]))
+    return training_batch(frames, actions, predict=predict, teacher_forcing=True)
+
+
+def classes(predictor: ObjectPredictor, frames: Tensor) -> NDArray[np.int64]:
+    shown: NDArray[np.int64] = predictor.colors.classes(predictor.normalizer.to_uint8(frames)).numpy()
+    return shown

@@ -16,19 +16,16 @@ from acvp.data.frames import get_view
 from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models.config import ConfigError, DatasetSplit
-from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
-from acvp.pixel.config import OLD, PAST_ACTIONS, SEEN_FRAMES
+from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
 from acvp.pixel.object_loss import CONTROLLED_WEIGHT, MOST_ALIKE, Moving, ObjectLoss
-from acvp.pixel.object_network import COPIES, DRAWN, TRAIL, drawn_colors, drawn_loss, embedded
+from acvp.pixel.object_network import COPIES, DRAWN, drawn_colors, drawn_loss, embedded
 from acvp.pixel.object_predictor import GRID_ONE_IN
-from acvp.pixel.object_windows import Memory, Objects, are_lively, copy_sources, cut, owned, past_actions, see
-from acvp.pixel.objects import Background
+from acvp.pixel.object_windows import Memory, Objects, are_lively, cut, see
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
-from acvp.training.run import take_weights
 from tests.models.small_predictors import seeded, training_batch
 from tests.pixel.small_objects import (
     CONFIG,
@@ -38,44 +35,17 @@ from tests.pixel.small_objects import (
     MOVES,
     PALETTE,
     RED,
+    SHIFT,
     SIDE,
-    STRIPE,
     WIDTH,
     background,
+    batch_of,
+    classes,
     floor,
     make,
     normalized,
     squares,
 )
-
-SHIFT = {0: 0, 1: 3, 2: -3}
-"""Pixels to the right that each action moves the square."""
-
-
-def episode(rng: np.random.Generator, length: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """A square on its way: frames (T, H, W) and actions (T - 1,)."""
-    top, left = int(rng.integers(2, HEIGHT - SIDE - 2)), int(rng.integers(12, WIDTH - SIDE - 12))
-    frames, actions = [squares((top, left))], []
-    for _ in range(length - 1):
-        action = int(rng.integers(3))
-        if not 2 <= left + SHIFT[action] <= WIDTH - SIDE - 2:
-            action = 0
-        left += SHIFT[action]
-        actions.append(action)
-        frames.append(squares((top, left)))
-    return np.stack(frames), np.array(actions)
-
-
-def batch_of(predictor: ObjectPredictor, rng: np.random.Generator, rows: int, predict: int) -> TrainingBatch:
-    episodes = [episode(rng, predictor.context + predict) for _ in range(rows)]
-    frames = normalized(predictor, np.stack([frames for frames, _ in episodes]))
-    actions = torch.from_numpy(np.stack([actions for _, actions in episodes]))
-    return training_batch(frames, actions, predict=predict, teacher_forcing=True)
-
-
-def classes(predictor: ObjectPredictor, frames: Tensor) -> NDArray[np.int64]:
-    shown: NDArray[np.int64] = predictor.colors.classes(predictor.normalizer.to_uint8(frames)).numpy()
-    return shown
 
 
 def test_the_predictor_keeps_its_contract() -> None:
@@ -116,62 +86,6 @@ def test_it_learns_to_obey_actions_at_positions_never_seen_and_restores_the_stri
                 frame, state = predictor.predict(state, torch.tensor([action]))
                 expected = squares((21, 17 + step * shift))
                 assert (classes(predictor, frame)[0] != expected).sum() <= 2, (action, step)
-
-
-def test_the_background_under_an_object_is_remembered() -> None:
-    predictor = make()
-    frames = np.stack([squares((10, left)) for left in (2, 8, 14, 17)])
-    state = predictor.observe(normalized(predictor, frames[None]))
-    assert np.array_equal(state.under[0].numpy(), floor())
-    usual = background()
-    usual.usual[:] = FLOOR
-    predictor.set_background(usual)
-    seen = predictor.observe(normalized(predictor, frames[None])).under[0].numpy()
-    assert (seen[10:16, 20:22] == STRIPE).all()  # the square came later: the stripe was seen before
-    never = predictor.observe(normalized(predictor, np.stack([frames[-1]] * 4)[None])).under[0].numpy()
-    assert (never[10:16, 20:22] == FLOOR).all()  # never seen: the usual color
-
-
-def test_a_trail_says_where_the_main_color_was() -> None:
-    predictor = make()
-    frames = np.stack([squares((10, 5)), squares((10, 8)), floor(), squares((12, 8))])
-    state = predictor.observe(normalized(predictor, frames[None]))
-    objects = predictor.find(state.recent)
-    _, trail = see(state.memory, objects, predictor.kinds, CONFIG)
-    assert trail.present[0].tolist() == [True, False, True, True]
-    assert trail.offset[0].tolist() == [[0, 0], [0, 0], [-2, 0], [-2, -3]]
-    features = trail.features()
-    assert features.shape == (1, TRAIL)
-    assert features[0, SEEN_FRAMES:].sum() == 2, "one step is known, down and right; two are not"
-
-
-def test_the_object_as_it_was_can_be_copied_from_where_it_was() -> None:
-    predictor = make()
-    first = squares((20, 5))
-    first[22, 7] = GREEN  # a mark that only the oldest frame has
-    frames = np.stack([first, squares((20, 8)), squares((20, 11)), squares((20, 14))])
-    memory = predictor.observe(normalized(predictor, frames[None])).memory
-    look = predictor._look(memory)
-    copies = copy_sources(memory, look, look.objects.center + torch.tensor([[0, 3]]), CONFIG)[0]
-    here, under, newest, before, oldest = copies.numpy()
-    corner = DRAWN // 2 - SIDE // 2 + 1  # where the square is in a window that is centered on it
-    assert here[corner + 1, corner - 2] == RED, "what the pixels show now"
-    assert (under == GREEN).sum() == (under == RED).sum() == 0
-    for patch in (newest, before, oldest):
-        assert (patch[corner : corner + SIDE, corner : corner + SIDE] != FLOOR).all()
-    assert (oldest == GREEN).sum() == 1
-    assert (newest == GREEN).sum() == (before == GREEN).sum() == 0
-
-
-def test_past_actions_are_remembered_and_move_on() -> None:
-    predictor = make()
-    frames, actions = normalized(predictor, np.stack([squares((10, 5))] * 4)[None]), torch.tensor([[0, 2, 1]])
-    state = predictor.observe(frames, actions)
-    assert state.past[0].argmax(1).tolist() == [0, 2, 1]
-    _, after = predictor.predict(state, torch.tensor([2]))
-    assert after.past[0].argmax(1).tolist() == [2, 1, 2]
-    assert predictor.observe(frames).past.sum() == 0, "unknown"
-    assert past_actions(torch.arange(5.0).view(1, 5, 1), 2).flatten(1).tolist() == [[0, 1, 2, 1, 2, 3]]
 
 
 def test_color_classes_and_floats_give_the_same_loss() -> None:
@@ -293,47 +207,6 @@ def test_objects_are_drawn_in_colors_that_the_palette_mask_allows() -> None:
     assert (shown[:, WIDTH // 2 :] == GREEN).any()
 
 
-def test_ages_count_the_steps_since_a_pixel_changed() -> None:
-    predictor = make()
-    frames = np.stack([squares((10, 2)), squares((10, 5)), squares((10, 5)), squares((10, 5))])
-    state = predictor.observe(normalized(predictor, frames[None]))
-    age = state.age[0].numpy()
-    assert age[12, 3] == 2  # left when the square moved, two steps ago
-    assert age[12, 9] == 2
-    assert age[12, 6] == OLD  # red before and after
-    assert age[0, 0] == OLD
-
-
-def test_windows_are_cut_around_centers_of_their_rows() -> None:
-    planes = torch.arange(2 * 2 * 6 * 7).view(2, 2, 6, 7)
-    windows = cut(planes, torch.tensor([1, 0]), torch.tensor([[3, 2], [0, 6]]), 4, -1)
-    assert torch.equal(windows[0], planes[1, :, 1:5, 0:4])
-    assert windows[1, 0, 2, 2] == planes[0, 0, 0, 6]
-    assert windows[1, 0, 1, 2] == -1  # above the frame
-    assert windows[1, 0, 2, 3] == -1  # beyond its right edge
-
-
-def test_a_pixel_belongs_to_the_nearest_object_and_to_the_first_of_equals() -> None:
-    shape = (2, 60, 70)
-    row, center = torch.tensor([0, 0, 1]), torch.tensor([[20, 20], [20, 30], [59, 0]])
-    at, mine = owned(row, center, shape)
-    owner = torch.full(shape, -1).flatten()
-    for number in range(3):
-        owner[at[number][mine[number]]] = number
-    owner = owner.view(shape)
-    half = DRAWN // 2
-    for down in range(60):
-        for right in range(70):
-            distances = [
-                max(abs(down - y), abs(right - x)) if -half <= down - y < half and -half <= right - x < half else 999
-                for y, x in ((20, 20), (20, 30))
-            ]
-            nearest = int(np.argmin(distances)) if min(distances) < 999 else -1
-            assert owner[0, down, right] == nearest
-    assert owner[1, 59, 0] == 2
-    assert (owner[1] == 2).sum() == half * (half + 1)  # the part of the window inside the frame
-
-
 def test_the_grid_is_not_trained_on_pixels_of_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     predictor = make()
     targets = []
@@ -447,71 +320,3 @@ def test_gray_frames_are_refused_with_the_cure(tmp_path: Path) -> None:
 def test_export_to_onnx_is_refused_with_the_reason() -> None:
     with pytest.raises(UserError, match="cannot be exported"):
         make().traceable()
-
-
-LONG = replace(CONFIG, context=24, grid_context=4)
-"""A longer memory: the grid embeds four frames of 24."""
-
-
-def blinking(on: int, off: int, length: int) -> NDArray[np.uint8]:
-    """Frames of a floor on which a green square is shown for ``on`` frames and hidden for ``off``, in turns."""
-    shown = squares((8, 20), color=GREEN)
-    return np.stack([shown if time % (on + off) < on else floor() for time in range(length)])
-
-
-def test_a_longer_memory_keeps_what_pixels_showed_and_when_they_changed() -> None:
-    predictor = make(LONG)
-    frames = normalized(predictor, blinking(3, 40, 24)[None])  # hidden for 21 frames, since frame 3
-    state = predictor.observe(frames)
-    assert int(state.age[0, 10, 22]) == 24 - 1 - 3
-    assert int(state.before[0, 10, 22]) == GREEN
-    assert torch.equal(state.classes[:, 2], state.before.long())
-    assert int(state.age[0, 0, 0]) == LONG.context - 1  # never changed
-    assert int(state.before[0, 0, 0]) == FLOOR
-    frame, after = predictor.predict(state, torch.zeros(1, dtype=torch.int64))
-    kept = torch.from_numpy(classes(predictor, frame)) == state.classes[:, 1]
-    assert torch.equal(after.age, torch.where(kept, (state.age + 1).clamp(max=23), 0))
-    assert torch.equal(after.before.long(), torch.where(kept, state.before.long(), state.classes[:, 1]))
-
-
-def test_a_longer_memory_learns_when_a_hidden_square_returns() -> None:
-    """The last frames are all alike: only the number of steps since the square was seen tells when it comes back."""
-    assert _wrong_after_learning_to_blink(LONG) == 0
-    assert _wrong_after_learning_to_blink(replace(LONG, context=4)) > 0  # it sees four frames
-
-
-def _wrong_after_learning_to_blink(config: ObjectConfig) -> int:
-    """Return in how many of the 16 phases of a blinking square the next frame is predicted wrong after training."""
-    predictor = ObjectPredictor(config, seeded(1))
-    predictor.normalizer.set_mean(torch.zeros(config.frame))
-    colors = background().colors.copy()
-    colors[GREEN] = True  # no object: the grid predicts it
-    predictor.set_background(Background(colors, floor(), (RED,)))
-    optimizer = make_optimizer(OptimizerConfig(name="adamw"), predictor)
-    set_learning_rate(optimizer, 1e-2)
-    film = blinking(3, 13, 64)
-    windows = np.stack([film[start : start + config.context + 1] for start in range(16)])
-    still = torch.zeros(16, config.context, dtype=torch.int64)
-    for step in range(120):  # the grid learns from the first quarter of a batch
-        turned = normalized(predictor, np.roll(windows, 4 * step, 0))
-        batch = training_batch(turned, still, predict=1, teacher_forcing=True)
-        optimizer.zero_grad()
-        predictor.loss(batch)[0].backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    state = predictor.observe(normalized(predictor, windows[:, :-1]))
-    frame, _ = predictor.predict(state, still[:, 0])
-    return int((classes(predictor, frame) != windows[:, -1]).any((1, 2)).sum())
-
-
-def test_a_network_that_grows_a_longer_memory_predicts_as_before() -> None:
-    small, grown = make(replace(LONG, context=4)), ObjectPredictor(LONG, seeded(3))
-    take_weights(grown, small.state_dict())
-    grown.set_background(background())
-    frames = normalized(small, np.stack([episode(np.random.default_rng(row), 24)[0] for row in range(4)]))
-    action = torch.tensor([0, 1, 2, 1])
-    before, _ = small.predict(small.observe(frames), action)
-    after, _ = grown.predict(grown.observe(frames), action)
-    assert not torch.equal(before, frames[:, -1])
-    assert torch.equal(before, after)
-    with pytest.raises(RuntimeError, match="recall"):
-        take_weights(small, grown.state_dict())

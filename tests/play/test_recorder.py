@@ -1,20 +1,24 @@
-"""What people play becomes a dataset that replays bit for bit."""
+"""What people play becomes a dataset that replays bit for bit, and a clip."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
+from PIL import Image
 
 from acvp.cli.main import main
 from acvp.data.replay import first_difference, replay_game
 from acvp.data.store import EpisodeStore
 from acvp.data.verify import verify
+from acvp.errors import UserError
 from acvp.play.protocol import facts
 from acvp.play.recording import PlayRecorder, dataset_name
 from acvp.play.session import Session
-from tests.play.sessions import DOWN, LEFT, NOOP, RIGHT, UP, make_session, play_on
+from tests.play.sessions import DOWN, LEFT, NOOP, RIGHT, UP, imagining_session, make_session, play_on
 
 
 def recording_session(folder: Path, **options: object) -> Session:
@@ -106,3 +110,29 @@ def test_recording_into_a_file_is_refused_at_once(tmp_path: Path, capsys: pytest
     file.write_text("")
     assert main(["play", "--no-browser", "--record", str(file)]) == 2
     assert "is a file" in capsys.readouterr().err
+
+
+def test_a_clip_holds_what_was_played() -> None:
+    session = imagining_session(seed=4)
+    session.record()
+    play_on(session, UP, LEFT, DOWN)
+    with pytest.raises(UserError, match="end it first"):
+        session.switch("net")
+    data = session.end_clip("mp4")
+    with av.open(io.BytesIO(data), "r") as container:
+        pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    assert len(pictures) == 4
+    assert pictures[0].shape[1] > 3 * pictures[0].shape[0] / 2, "three panels beside each other"
+    session.record()
+    play_on(session, UP, UP)
+    gif = Image.open(io.BytesIO(session.end_clip("gif")))
+    assert gif.n_frames == 3  # type: ignore[attr-defined]
+
+
+def test_clips_that_cannot_be() -> None:
+    session = imagining_session()
+    with pytest.raises(UserError, match="start one"):
+        session.end_clip("mp4")
+    session.record()
+    with pytest.raises(UserError, match="mp4 or gif"):
+        session.end_clip("avi")

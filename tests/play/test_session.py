@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
-import av
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from acvp.data.policies import Player
 from acvp.envs import make_game
@@ -27,7 +23,6 @@ from tests.play.sessions import (
     StandStill,
     imagining_session,
     make_session,
-    model_pool,
     network,
     play_on,
     player,
@@ -353,32 +348,6 @@ def test_predictions_that_are_not_numbers_are_still_shown() -> None:
     assert session.state.imagined.frame.dtype == np.uint8
 
 
-def test_a_clip_holds_what_was_played() -> None:
-    session = imagining_session(seed=4)
-    session.record()
-    play_on(session, UP, LEFT, DOWN)
-    with pytest.raises(UserError, match="end it first"):
-        session.switch("net")
-    data = session.end_clip("mp4")
-    with av.open(io.BytesIO(data), "r") as container:
-        pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    assert len(pictures) == 4
-    assert pictures[0].shape[1] > 3 * pictures[0].shape[0] / 2, "three panels beside each other"
-    session.record()
-    play_on(session, UP, UP)
-    gif = Image.open(io.BytesIO(session.end_clip("gif")))
-    assert gif.n_frames == 3  # type: ignore[attr-defined]
-
-
-def test_clips_that_cannot_be() -> None:
-    session = imagining_session()
-    with pytest.raises(UserError, match="start one"):
-        session.end_clip("mp4")
-    session.record()
-    with pytest.raises(UserError, match="mp4 or gif"):
-        session.end_clip("avi")
-
-
 @pytest.mark.parametrize("action", [-1, 5, 10**9])
 def test_actions_that_are_not_there(action: int) -> None:
     with pytest.raises(UserError, match="0 to 4"):
@@ -400,25 +369,3 @@ def test_what_is_kept_for_rewinding_stays_within_its_memory() -> None:
         sizes.append(session._rewind_buffer.nbytes)
     assert max(sizes) <= 100_000
     assert len(session._rewind_buffer) >= 1
-
-
-def test_a_model_is_loaded_on_first_use() -> None:
-    loaded = []
-
-    def load() -> StandStill:
-        loaded.append(1)
-        return StandStill()
-
-    models = ModelPool({"one": load, "two": load})
-    Session(models)
-    Session(models)
-    assert len(loaded) == 1, "shared by all sessions"
-
-
-def test_an_empty_model_pool() -> None:
-    with pytest.raises(UserError, match="--predictors"):
-        ModelPool({})
-
-
-def test_the_model_pool_ends_with_the_baseline() -> None:
-    assert model_pool().names == ("still", "net", "gray", "copy-last-frame")

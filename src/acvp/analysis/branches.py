@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from acvp.actions import ordered
 from acvp.analysis.figures import Row, action_heads, contingency_figure, grid
 from acvp.analysis.samples import Part, Study
 from acvp.console import Progress
-from acvp.envs.game import ordered
 from acvp.errors import UserError
 from acvp.evaluation.windows import BranchedState, branched_states, every_action
 from acvp.figures import Figure, images

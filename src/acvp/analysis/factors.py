@@ -24,11 +24,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.actions import Pair, opposite_pairs, same_direction_pairs
 from acvp.analysis.figures import grid
 from acvp.analysis.samples import Part, Samples, Study, object_regions, predict_next, read_samples
 from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
-from acvp.envs.game import Pair, opposite_pairs, same_direction_pairs
 from acvp.errors import UserError
 from acvp.loaded import MEAN_FRAME
 from acvp.models import ActionFactors, Predictor, build_predictor

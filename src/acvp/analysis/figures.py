@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import label, ordered, parse
 from acvp.console import TextTable, banded, counted, number
-from acvp.envs.game import label, ordered, parse
 from acvp.figures import (
     INK,
     LIGHT,

@@ -23,9 +23,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.actions import Action, ActionRange, random_vectors, require_numbered
+from acvp.actions import Action, ActionRange, parse, random_vectors, require_numbered
 from acvp.data.store import PolicyShare
-from acvp.envs.game import parse
 from acvp.errors import UserError, describe, user_code
 from acvp.seeding import generator
 

@@ -16,8 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from acvp.actions import parse
 from acvp.bootstrap import Accumulator, Bootstrap
-from acvp.envs.game import parse
 from acvp.runs import numbers
 
 Floats = NDArray[np.float64]

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from acvp.actions import Pair, opposite_pairs, parse
 from acvp.bootstrap import Accumulator, Bootstrap, Curve
 from acvp.console import Progress
 from acvp.data.frames import View
@@ -27,7 +28,6 @@ from acvp.data.replay import replay
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, WindowReader, WindowStart, choose_starts
 from acvp.envs import Game
-from acvp.envs.game import Pair, opposite_pairs, parse
 from acvp.errors import UserError
 from acvp.evaluation.config import EvaluateConfig
 from acvp.evaluation.windows import batches, open_game

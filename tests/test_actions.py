@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acvp.envs.game import label, opposite_pairs, ordered, parse, same_direction_pairs
+from acvp.actions import label, opposite_pairs, ordered, parse, same_direction_pairs
 
 ATARI = [action.name for action in ale_py.Action.__members__.values()][:18]
 
