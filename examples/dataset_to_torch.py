@@ -13,7 +13,7 @@ from acvp.data.merge import split
 from acvp.data.windows import Window
 
 
-def main(data: Path = Path("data/freeway"), steps: int = 1000, batch_size: int = 32) -> float:
+def main(data: Path = Path("stores/freeway"), steps: int = 1000, batch_size: int = 32) -> float:
     train, _ = split(acvp.EpisodeStore(data), test_fraction=0.1)
     windows = WindowDataset(train, Window(context=4, horizon=1), batch_size, view=GRAY_84, seed=0, steps=steps)
     network = nn.Sequential(nn.Conv2d(4, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 1, 5, padding=2))

@@ -3,7 +3,7 @@
 The metric is in evaluation.json, in the tables, in plots/ with its formula as caption, and in the report. On the
 command line, name the module that registers it:
 
-    PYTHONPATH=examples acvp evaluate --predictors runs/toy --data data/toy --import own_metric
+    PYTHONPATH=examples acvp evaluate --predictors runs/toy --data stores/toy --import own_metric
 
 A package does without --import if it names its module in the entry point group `acvp.metrics`.
 """

@@ -21,8 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PIP_ARGS = shlex.split(os.environ.get("PIP_ARGS", ""))
-MAX_MB = {"*.whl": 20.0, "*.tar.gz": 20.0}
-"""The weights that come with acvp take 14 MB of each."""
+MAX_MB = {"*.whl": 25.0, "*.tar.gz": 25.0}
+"""The weights that come with acvp take 19 MB of each."""
 ALLOWED = re.compile(r"(src/acvp|acvp|docs|acvp-[^/]+\.dist-info)/|[^/]+$")
 """What a built file may contain: the package, its documentation, its metadata, and files at the top."""
 SMOKE = ["--preset", "smoke", "--device", "cpu"]

@@ -373,6 +373,7 @@ EXPECTED: dict[str, Callable[[dict[str, Any]], bool]] = {
     "models.md": lambda names: names["future"].shape == (2, 210, 160, 3) and names["predictions"].frames.shape[1] == 3,
     "quickstart.md": lambda names: names["future"].shape == (10, 24, 24, 3) and names["frame"].shape == (24, 24, 3),
     "how-to/exploration.md": lambda names: names["actions"].shape == (2,),
+    "how-to/own-data.md": lambda _: main(["data", "import", "episodes", "--format", "npz", "--out", "imported"]) == 0,
     "how-to/export.md": lambda names: names["same"].about == names["predictor"].about,
     "how-to/agents.md": lambda names: names["envs"].num_envs == 2,
     "extending.md": lambda names: (

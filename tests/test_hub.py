@@ -155,6 +155,7 @@ def refusals(tmp_path: Path) -> list[tuple[list[str], Exception | None, str]]:
         (["data", "push", data, "--to", "me/x"], offline, "me/x: the hub cannot be reached (no route)"),
         (["push", "freeway", "--to", "me/x"], offline, "me/x: the hub cannot be reached (no route)"),
         (["data", "pull", "me/none", "--out", str(tmp_path / "o")], None, "me/none: the hub cannot be reached"),
+        (["data", "pull", "answers", "--out", str(tmp_path / "o")], None, "acvp: answers: write owner/name"),
         (["data", "pull", "me/none", "--out", data], None, "exists already and is not empty"),
         (["push", "nowhere", "--to", "me/x"], None, "nowhere: no such folder"),
     ]

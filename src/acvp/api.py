@@ -38,7 +38,7 @@ def collect(
 
     Several policies, each with its `epsilon`, play a mix.
 
-    >>> dataset = acvp.collect("freeway", "data/freeway", frames=100_000)
+    >>> dataset = acvp.collect("freeway", "stores/freeway", frames=100_000)
     """
     load = load_policy
     policies = (policy,) if isinstance(policy, str) else tuple(policy)
@@ -72,7 +72,7 @@ def train(
     `run` is the run folder, `minutes` the wall-clock time, `quiet` prints nothing. Once the run is saved, it raises
     KeyboardInterrupt after ctrl-C and SystemExit(143) after SIGTERM; it raises UserError if training diverged.
 
-    >>> predictor = acvp.train("data/freeway", "runs/freeway", model="pixel", minutes=30)
+    >>> predictor = acvp.train("stores/freeway", "runs/freeway", model="pixel", minutes=30)
     """
     from acvp.loaded import load
     from acvp.training.config import TrainConfig
@@ -114,7 +114,7 @@ def evaluate(
 
     `runs` are run or predictor folders, or names of predictors that come with acvp.
 
-    >>> results = acvp.evaluate("runs/freeway", "data/freeway", horizon=30)
+    >>> results = acvp.evaluate("runs/freeway", "stores/freeway", horizon=30)
     """
     from acvp.evaluation.config import EvaluateConfig
     from acvp.evaluation.run import evaluate_runs

@@ -209,5 +209,7 @@ def optional(metavar: str, default: str, **more: Any) -> Any:
 
 EnvId = Annotated[str, arg(metavar="ENV_ID")]
 """A game, the option --env-id."""
+DatasetFolder = Annotated[Path, arg(metavar="DATASET")]
+"""A dataset, the option --data."""
 ShardText = Annotated[str | None, optional("NUMBER/TOTAL", "everything")]
 """A shard, the option --shard, checked by `parse_shard`."""

@@ -89,11 +89,10 @@ REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 """A repository of the Hugging Face hub: owner/name."""
 
 
-def require_repository(**options: str) -> None:
-    """Raise UserError unless an option names a repository of the hub."""
-    for name, value in options.items():
-        if not REPOSITORY.fullmatch(value):
-            raise UserError(f"--{name} {value}: write owner/name, a repository of the Hugging Face hub")
+def require_repository(value: str, option: str = "") -> None:
+    """Raise UserError unless a value, that of an option or an argument, names a repository of the hub."""
+    if not REPOSITORY.fullmatch(value):
+        raise UserError(f"{option} {value}".strip() + ": write owner/name, a repository of the Hugging Face hub")
 
 
 def require_device(device: str) -> None:

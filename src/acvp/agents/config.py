@@ -63,7 +63,7 @@ class AgentTrainConfig:
     imagined: Annotated[Path | None, optional("PREDICTOR", "train in the real game")] = None
     """Train inside this predictor instead of the game: a run, a predictor folder or a packaged name.
     The learning curve is still measured in the real game; the final agent is the last one, not the best."""
-    data: Annotated[Path | None, optional("PATH", "none")] = None
+    data: Annotated[Path | None, optional("DATASET", "none")] = None
     """Dataset with the frames that imagined episodes start from. Required with --imagined."""
     config: Annotated[Path | None, optional("FILE", "the preset")] = None
     """Run folder or its config.json: start from its config instead of the preset's. Other options override it."""

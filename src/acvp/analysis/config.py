@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from tyro.conf import arg
 
-from acvp.console import Device, Module, optional
+from acvp.console import DatasetFolder, Device, Module, optional
 from acvp.errors import UserError, require, require_device, require_seed, require_share
 
 
@@ -28,9 +28,9 @@ class AnalyzeConfig:
 
     predictor: Annotated[Path, arg(metavar="PREDICTOR")]
     """Run folder or predictor folder."""
-    data: Path
+    data: DatasetFolder
     """Dataset to analyze on. If it is the training dataset, only the held-out episodes are used."""
-    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    trained_on: Annotated[Path | None, optional("DATASET", "none")] = None
     """Training dataset, if --data is another one. Fails if an episode is in both."""
     out: Annotated[Path | None, optional("PATH", "the run folder")] = None
     """Folder for analysis.json and plots/."""

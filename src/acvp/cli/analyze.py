@@ -24,6 +24,6 @@ VERBS = {
     "analyze": Verb(
         options=AnalyzeConfig,
         run=run,
-        example="acvp analyze --predictor runs/freeway --data data/freeway --out results",
+        example="acvp analyze --predictor runs/freeway --data stores/freeway --out results",
     )
 }

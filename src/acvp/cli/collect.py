@@ -31,6 +31,6 @@ def run(config: CollectConfig) -> int:
 
 VERBS = {
     "collect": Verb(
-        options=CollectConfig, run=run, example="acvp collect --env-id freeway --frames 100000 --out data/freeway"
+        options=CollectConfig, run=run, example="acvp collect --env-id freeway --frames 100000 --out stores/freeway"
     )
 }

@@ -24,6 +24,6 @@ VERBS = {
     "counterfactual": Verb(
         options=CounterfactualConfig,
         run=run,
-        example="acvp counterfactual --predictors runs/freeway --data data/freeway --states 200",
+        example="acvp counterfactual --predictors runs/freeway --data stores/freeway --states 200",
     )
 }

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from acvp.actions import ActionRange
 from acvp.cli.main import Verb
-from acvp.console import Module, counted, counting, err, optional, out
+from acvp.console import DatasetFolder, Module, counted, counting, err, optional, out
 from acvp.data.episode import MAX_ACTIONS
 from acvp.data.merge import Criteria, copy_filtered, copy_split, merge, parse_range
 from acvp.data.store import EpisodeStore
@@ -24,7 +24,7 @@ from acvp.exits import EXIT_OK, EXIT_PROBLEMS
 class InfoConfig:
     """Print a table of a dataset's contents and write a contact sheet of its frames."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     sheet: Annotated[Path | None, optional("FILE", "contact-sheet.png in the dataset folder")] = None
     """Image file of the contact sheet."""
@@ -34,7 +34,7 @@ class InfoConfig:
 class VerifyConfig:
     """Check every byte of a dataset, list all damage, and exit with 1 if there is any."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     replay: bool = False
     """Also replay all episodes in the game and compare every frame. Takes about as long as recording."""
@@ -69,7 +69,7 @@ class ImportConfig:
 class ExportConfig:
     """Export a dataset to another format."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     format: FormatName
     """authors: PNG folders with act.log; datasets: a Hugging Face dataset; lerobot: a LeRobot dataset;
@@ -93,7 +93,7 @@ class MergeConfig:
     Frame sizes and actions must agree. Shards of a collection become the dataset that one collection would have made.
     """
 
-    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH …", help_behavior_hint="(required)")]
+    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="DATASET …", help_behavior_hint="(required)")]
     """Dataset folders, at least two."""
     out: Path
     """New dataset folder."""
@@ -103,7 +103,7 @@ class MergeConfig:
 class SplitConfig:
     """Copy a dataset into two, train and test, that share no content, as acvp train splits it."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     out: Path
     """Folder for the new datasets train and test."""
@@ -121,7 +121,7 @@ class SplitConfig:
 class FilterConfig:
     """Copy the episodes of a dataset that meet all criteria into a new one. They keep their numbers."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     out: Path
     """New dataset folder."""
@@ -150,7 +150,7 @@ class FilterConfig:
 class PushConfig:
     """Upload a dataset and its card to the Hugging Face hub. Log in first: hf auth login."""
 
-    data: Positional[Path]
+    data: Positional[DatasetFolder]
     """Dataset folder."""
     to: Annotated[str, arg(metavar="OWNER/NAME")]
     """Repository, owner/name. It is made if it is missing."""
@@ -158,20 +158,20 @@ class PushConfig:
     """Make a new repository that only you can see."""
 
     def __post_init__(self) -> None:
-        require_repository(to=self.to)
+        require_repository(self.to, "--to")
 
 
 @dataclass(frozen=True)
 class PullConfig:
     """Download a dataset from the Hugging Face hub and check every byte. If interrupted, run it again to resume."""
 
-    source: Positional[str]
+    source: Annotated[Positional[str], arg(metavar="OWNER/NAME")]
     """Repository, owner/name, that acvp data push has written."""
     out: Path
     """New dataset folder."""
 
     def __post_init__(self) -> None:
-        require_repository(source=self.source)
+        require_repository(self.source)
 
 
 def run_info(config: InfoConfig) -> int:
@@ -317,27 +317,31 @@ def run_pull(config: PullConfig) -> int:
 
 
 VERBS = {
-    "data info": Verb(options=InfoConfig, run=run_info, example="acvp data info data/freeway"),
-    "data verify": Verb(options=VerifyConfig, run=run_verify, example="acvp data verify data/freeway --replay"),
+    "data info": Verb(options=InfoConfig, run=run_info, example="acvp data info stores/freeway"),
+    "data verify": Verb(options=VerifyConfig, run=run_verify, example="acvp data verify stores/freeway --replay"),
     "data import": Verb(
         options=ImportConfig,
         run=run_import,
-        example="acvp data import recordings --format video --env-id freeway --out data/freeway",
+        example="acvp data import recordings --format video --env-id freeway --out stores/freeway",
     ),
     "data export": Verb(
         options=ExportConfig,
         run=run_export,
-        example="acvp data export data/freeway --format npz --out exported/freeway",
+        example="acvp data export stores/freeway --format npz --out exported/freeway",
     ),
-    "data merge": Verb(options=MergeConfig, run=run_merge, example="acvp data merge data/a data/b --out data/both"),
-    "data split": Verb(options=SplitConfig, run=run_split, example="acvp data split data/freeway --out data/parts"),
+    "data merge": Verb(
+        options=MergeConfig, run=run_merge, example="acvp data merge stores/a stores/b --out stores/both"
+    ),
+    "data split": Verb(options=SplitConfig, run=run_split, example="acvp data split stores/freeway --out stores/parts"),
     "data filter": Verb(
         options=FilterConfig,
         run=run_filter,
-        example="acvp data filter data/freeway --returns 10: --out data/freeway-good",
+        example="acvp data filter stores/freeway --returns 10: --out stores/freeway-good",
     ),
-    "data push": Verb(options=PushConfig, run=run_push, example="acvp data push data/freeway --to me/freeway-episodes"),
+    "data push": Verb(
+        options=PushConfig, run=run_push, example="acvp data push stores/freeway --to me/freeway-episodes"
+    ),
     "data pull": Verb(
-        options=PullConfig, run=run_pull, example="acvp data pull me/freeway-episodes --out data/freeway"
+        options=PullConfig, run=run_pull, example="acvp data pull me/freeway-episodes --out stores/freeway"
     ),
 }

@@ -85,6 +85,6 @@ VERBS = {
     "evaluate": Verb(
         options=EvaluateOptions,
         run=run,
-        example="acvp evaluate --predictors runs/freeway --data data/freeway --horizon 100 --out results",
+        example="acvp evaluate --predictors runs/freeway --data stores/freeway --horizon 100 --out results",
     )
 }

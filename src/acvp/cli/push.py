@@ -25,7 +25,7 @@ class PushConfig:
     """Make a new repository that only you can see."""
 
     def __post_init__(self) -> None:
-        require_repository(to=self.to)
+        require_repository(self.to, "--to")
 
 
 def run(config: PushConfig) -> int:

@@ -91,7 +91,7 @@ VERBS = {
     "train": Verb(
         options=TrainConfig,
         run=run,
-        example="acvp train --data data/freeway --model pixel --preset cpu --phases.0.lr 1e-3 --run runs/freeway",
+        example="acvp train --data stores/freeway --model pixel --preset cpu --phases.0.lr 1e-3 --run runs/freeway",
         first=options_of_file,
     )
 }

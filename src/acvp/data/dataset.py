@@ -2,7 +2,7 @@
 
     from torch.utils.data import DataLoader
 
-    dataset = WindowDataset(EpisodeStore("data/freeway"), Window(context=4, horizon=1), batch_size=32, seed=0)
+    dataset = WindowDataset(EpisodeStore("stores/freeway"), Window(context=4, horizon=1), batch_size=32, seed=0)
     for batch in DataLoader(dataset, batch_size=None, num_workers=2):
         frames, actions = batch.frames, batch.actions  # uint8 (32, 5, 210, 160, 3), int64 (32, 4)
 

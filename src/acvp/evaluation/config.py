@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from tyro.conf import arg
 
-from acvp.console import Device, Module, ShardText, optional
+from acvp.console import DatasetFolder, Device, Module, ShardText, optional
 from acvp.errors import UserError, require, require_device, require_seed, require_shard
 
 VideoFormat = Literal["mp4", "gif"]
@@ -30,7 +30,7 @@ class EvaluateConfig:
     """Run folders or predictor folders, all of one game, view and action set."""
     data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
     """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
-    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    trained_on: Annotated[Path | None, optional("DATASET", "none")] = None
     """Training dataset, if --data is another one. Fails if an episode is in both."""
     out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
     """Folder for evaluation.json, plots/, videos/ and strips/."""
@@ -97,9 +97,9 @@ class CounterfactualConfig:
 
     predictors: Annotated[tuple[Path, ...], arg(metavar="PREDICTOR …")]
     """Run folders or predictor folders, all of one game, view and action set."""
-    data: Path
+    data: DatasetFolder
     """Dataset made by acvp collect. Its episodes are replayed in the game to reach the states."""
-    trained_on: Annotated[Path | None, optional("PATH", "none")] = None
+    trained_on: Annotated[Path | None, optional("DATASET", "none")] = None
     """Training dataset, if --data is another one. Fails if an episode is in both."""
     out: Annotated[Path | None, optional("PATH", "the run folder, or evaluation/ for several predictors")] = None
     """Folder for counterfactual.json and plots/."""

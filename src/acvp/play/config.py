@@ -23,7 +23,7 @@ class PlayConfig:
     predictors: Annotated[tuple[str, ...], optional("PREDICTOR …", "choose on the page")] = ()
     """Run folders, predictor folders or packaged names (freeway).
     The page starts with the first one and can switch to the others and to all packaged ones."""
-    data: Annotated[Path | None, optional("PATH", "none")] = None
+    data: Annotated[Path | None, optional("DATASET", "none")] = None
     """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
     policy: Annotated[str, arg(metavar="POLICY")] = "agent"
     """Policy that plays when you do not (key m): a policy of acvp collect, or agent:
@@ -75,7 +75,7 @@ class PredictorExportConfig:
     """New folder for observe.onnx, step.onnx and predictor.json. Outputs are compared with PyTorch's."""
     web: Annotated[Path | None, optional("PATH", "no web export")] = None
     """New folder for a static web page that runs the predictor in the browser. Building it needs npm."""
-    data: Annotated[Path | None, optional("PATH", "play the game briefly")] = None
+    data: Annotated[Path | None, optional("DATASET", "play the game briefly")] = None
     """With --web: dataset with the frames that the dream starts from."""
     starts: int = 4
     """With --web: number of start states of each predictor."""
