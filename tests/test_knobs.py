@@ -13,6 +13,7 @@ import pytest
 from acvp.agents import presets as agent_presets
 from acvp.cli import agent, train
 from acvp.cli.main import knobs_of, load_verb, main, turn
+from acvp.console import field_texts
 from acvp.data.store import EpisodeStore
 from acvp.envs.atari import atari_id
 from acvp.errors import UserError
@@ -55,7 +56,7 @@ def test_any_field_can_be_set(store: EpisodeStore) -> None:
 
 def test_every_knob_takes_its_own_value(store: EpisodeStore) -> None:
     for config, fixed in ((made(store), train.FIXED), (agent_presets.cpu(), agent.FIXED)):
-        for name, _, value in knobs_of(config, tuple(fixed)):
+        for name, _, value, _ in knobs_of(config, tuple(fixed)):
             words = [json.dumps(item) for item in value] if isinstance(value, tuple) else [str(value)]
             assert turn(config, {name: words}, fixed) == config, name
 
@@ -111,6 +112,14 @@ def test_help_all_prints_the_tree(store: EpisodeStore, capsys: pytest.CaptureFix
     for words in ("--phases.0.lr", "0.001", "--optimizer.name", "--predictor.hidden", "--evaluate-every", "--horizons"):
         assert words in text
     assert "--predictor.frame" not in text
+    assert "--predictor.action-range" not in text  # it comes from the dataset
+    assert "(a whole number)\n      Updates of a phase between held-out evaluations" in text
+
+
+def test_every_knob_says_what_it_means(store: EpisodeStore) -> None:
+    models = [made(store, "--model", model) for model in ("recurrent", "mlp", "pixel", "objects")]
+    for config in (*models, agent_presets.cpu()):
+        assert [name for name, _, _, kind in knobs_of(config) if not field_texts(kind)[name.rpartition(".")[2]]] == []
 
 
 def test_the_command_that_continues_a_run_has_the_knobs() -> None:

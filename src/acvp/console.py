@@ -5,11 +5,15 @@ Text is printed as given: names of paths, runs and actions may contain anything,
 
 from __future__ import annotations
 
+import ast
+import inspect
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -207,9 +211,33 @@ def optional(metavar: str, default: str, **more: Any) -> Any:
     return arg(metavar=metavar, help_behavior_hint=f"(default: {default})", **more)
 
 
+@cache
+def field_texts(kind: type) -> Mapping[str, str]:
+    """Return what the source of a config class says below its fields, in one line each; nothing without a source."""
+    found: dict[str, str] = {}
+    for part in reversed(kind.__mro__[:-1]):
+        try:
+            (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(part))).body
+        except (OSError, TypeError):
+            continue
+        for field, text in pairwise(getattr(definition, "body", [])):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                said = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+                found[field.target.id] = " ".join(str(text.value.value).split()) if said else ""
+    return found
+
+
 EnvId = Annotated[str, arg(metavar="ENV_ID")]
 """A game, the option --env-id."""
 DatasetFolder = Annotated[Path, arg(metavar="DATASET")]
 """A dataset, the option --data."""
-ShardText = Annotated[str | None, optional("NUMBER/TOTAL", "everything")]
+ShardText = Annotated[
+    str | None,
+    optional(
+        "NUMBER/TOTAL",
+        "everything",
+        help="Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the "
+        "same --out: it takes over what all parts have measured.",
+    ),
+]
 """A shard, the option --shard, checked by `parse_shard`."""

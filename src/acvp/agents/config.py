@@ -68,7 +68,7 @@ class AgentTrainConfig:
     config: Annotated[Path | None, optional("FILE", "the preset")] = None
     """Run folder or its config.json: start from its config instead of the preset's. Other options override it."""
     help_all: Annotated[bool, FlagCreatePairsOff] = False
-    """Print every field of the DQN config as an option, with its value, and exit.
+    """Print every field of the DQN config as an option, with its value and meaning, and exit.
     Such options change single fields: --lr 1e-4 or --network.hidden 512."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
     """Fields of the DQN config to change: name, such as network.hidden, and value in words."""

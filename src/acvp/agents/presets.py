@@ -41,13 +41,13 @@ class DqnConfig:
     games: int = 1
     """Games played at the same time."""
     steps_per_update: int = 1
-    """Agent steps, of all games together, between two updates; a multiple or a part of `games`."""
+    """Agent steps, of all games together, between two updates; a multiple or a part of --games."""
     target_every: int = 1
     """Agent steps after which the target network is updated; 1: there is none apart from the network."""
     epsilon_first: float = 1.0
     """Share of exploring actions at the start."""
     epsilon_last: float = 0.1
-    """The same after `epsilon_share`."""
+    """Share of exploring actions after --epsilon-share of the run."""
     epsilon_share: float = 0.1
     """Share of the run in which ε falls, in a straight line."""
     exploration: ExplorationName = "random"
@@ -62,9 +62,9 @@ class DqnConfig:
     """Points of the learning curve after the first, evenly over the run; the best of them is the finished agent: the
     highest mean less its standard error, of equals the latest."""
     evaluate_episodes: int = 10
-    """Episodes of each point."""
+    """Episodes played for each point of the learning curve."""
     evaluate_epsilon: float = 0.05
-    """Share of random actions in them."""
+    """Share of random actions in the episodes of the learning curve."""
 
     def __post_init__(self) -> None:
         whole = ("batch_size", "return_steps", "replay", "games", "steps_per_update", "target_every")

@@ -26,7 +26,7 @@ import tyro
 
 from acvp import __version__, exits
 from acvp.compat import OPTIONS
-from acvp.console import out, stages
+from acvp.console import field_texts, out, stages
 from acvp.data.policies import AGENT, PLAN
 from acvp.envs import load_module
 from acvp.errors import UserError
@@ -261,8 +261,8 @@ Knobs = Mapping[str, Sequence[str]]
 """Name of a knob without its dashes → the words that follow it."""
 
 
-def knobs_of(config: Any, fixed: Sequence[str] = (), prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Return name, type and value of every knob of a config tree; `fixed` are left out."""
+def knobs_of(config: Any, fixed: Sequence[str] = (), prefix: str = "") -> Iterator[tuple[str, Any, Any, type]]:
+    """Return name, type, value and config class of every knob of a config tree; `fixed` are left out."""
     hints = get_type_hints(type(config), localns={"PredictorConfig": Any})
     for field in fields(config):
         name, value = prefix + field.name, getattr(config, field.name)
@@ -274,13 +274,13 @@ def knobs_of(config: Any, fixed: Sequence[str] = (), prefix: str = "") -> Iterat
             for number, item in enumerate(value):
                 yield from knobs_of(item, fixed, f"{name}.{number}.")
         else:
-            yield name, hints[field.name], value
+            yield name, hints[field.name], value, type(config)
 
 
 def turn(config: Config, knobs: Knobs, fixed: Mapping[str, str], options: Iterable[str] = ()) -> Config:
     """Return a config with some knobs set; `fixed` are fields that cannot be set → where their values come from."""
     values: dict[str, Any] = {}
-    known = {knob: hint for knob, hint, _ in knobs_of(config, tuple(fixed))}
+    known = {knob: hint for knob, hint, *_ in knobs_of(config, tuple(fixed))}
     for name, words in knobs.items():
         if name in fixed:
             raise UserError(f"--{_option(name)}: cannot be set, it comes from {fixed[name]}")
@@ -376,12 +376,13 @@ def describe_type(hint: Any) -> str:
 
 
 def describe_knobs(config: Any, fixed: Sequence[str] = ()) -> list[str]:
-    """Return a line for every knob of a config tree: its option, what it takes and its value."""
-    lines = [
-        (f"--{_option(name)}", describe_type(hint), _shown(value)) for name, hint, value in knobs_of(config, fixed)
-    ]
-    wide = max(len(option) for option, _, _ in lines)
-    return [f"  {option:{wide}}  {value}  ({kind})" for option, kind, value in lines]
+    """Return the lines of every knob of a config tree: its option, its value, what it takes, and what it means."""
+    lines = []
+    for name, hint, value, kind in knobs_of(config, fixed):
+        lines.append(f"  --{_option(name)} {_shown(value)}  ({describe_type(hint)})")
+        if text := field_texts(kind).get(name.rpartition(".")[2]):
+            lines.append(f"      {text}")
+    return lines
 
 
 def _shown(value: Any) -> str:

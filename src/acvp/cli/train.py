@@ -15,8 +15,8 @@ from acvp.exits import EXIT_OK
 from acvp.training.config import TrainConfig, TrainingConfig, within_minutes
 
 FROM_DATASET = (
-    "actions", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized", "moves", "moving_colors",
-    "controlled_colors",
+    "actions", "action_range", "frame", "palette", "motions", "older_motions", "palette_cycle", "quantized", "moves",
+    "moving_colors", "controlled_colors",
 )  # fmt: skip
 """Fields of a predictor's config that are found in the dataset."""
 FROM_OPTIONS = {

@@ -52,8 +52,6 @@ class ControlConfig:
     seed: int = 0
     """Random seed of the games and the random actions."""
     shard: ShardText = None
-    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
-    it takes over what all parts have measured."""
     import_module: Module = None
     device: Device = "auto"
 
@@ -107,8 +105,6 @@ class ExploreConfig:
     seed: int = 0
     """First random seed; the exploration runs use consecutive seeds."""
     shard: ShardText = None
-    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
-    it takes over what all parts have measured."""
     import_module: Module = None
     device: Device = "auto"
 

@@ -37,6 +37,7 @@ from acvp.data.policies import (
     LoadPolicy,
     Player,
     Policy,
+    PolicyShare,
     continuous_policy,
     load_policy,
     policy_shares,
@@ -45,7 +46,7 @@ from acvp.data.policies import (
     show,
 )
 from acvp.data.recording import EpisodeRecorder, Recorded, open_writer
-from acvp.data.store import GOAL_NAME, EpisodeStore, PolicyShare, StoreInfo
+from acvp.data.store import GOAL_NAME, EpisodeStore, StoreInfo
 from acvp.durable import read_file, write_atomic
 from acvp.envs import Game, load_module, make_game
 from acvp.errors import AT_ONCE, LONGEST, Shard, UserError, parse_shard, require, require_probability, require_seed

@@ -20,8 +20,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from acvp.data.episode import OPENING_FRAMES, Episode
+from acvp.data.policies import PolicyShare
 from acvp.data.recording import StoreWriter, open_writer
-from acvp.data.store import GOAL_NAME, PARTS_NAME, EpisodeStore, Origin, PolicyShare, StoreInfo
+from acvp.data.store import GOAL_NAME, PARTS_NAME, EpisodeStore, Origin, StoreInfo
 from acvp.durable import check_space
 from acvp.errors import Shard, UserError, parse_shard
 

@@ -28,6 +28,7 @@ from acvp.actions import ActionRange, checked_range
 from acvp.console import counted
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
+from acvp.data.policies import PolicyShare
 from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
 
@@ -45,16 +46,6 @@ MAX_COUNT = 2**40
 
 class StoreError(UserError):
     """A damaged or missing dataset; the message names the file and the reason."""
-
-
-class PolicyShare(NamedTuple):
-    """A policy and its ε: they play a share of the episodes of a dataset."""
-
-    policy: str
-    epsilon: float
-
-    def __str__(self) -> str:
-        return f"{self.policy}, ε = {self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,8 +60,6 @@ class EvaluateConfig:
     seed: int = 0
     """Random seed of the windows, the shuffled actions and the bootstrap."""
     shard: ShardText = None
-    """Measure only a part, such as 3/16, for a job array. Then run the same command without --shard in the same --out:
-    it takes over what all parts have measured."""
     import_module: Module = None
     device: Device = "auto"
 

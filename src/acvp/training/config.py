@@ -65,7 +65,7 @@ class TrainConfig:
     init: Annotated[str | None, optional("PREDICTOR", "random weights")] = None
     """Predictor to start from: a run, a predictor folder, or a name of the package. Network and weights are its own."""
     help_all: Annotated[bool, FlagCreatePairsOff] = False
-    """Print every field of the training config as an option, with its value, and exit (needs --data).
+    """Print every field of the training config as an option, with its value and meaning, and exit (needs --data).
     Such options change single fields: --phases.0.lr 3e-4 or --predictor.channels 64 96 128."""
     knobs: Annotated[Mapping[str, Sequence[str]], Suppress] = field(default_factory=dict)
     """Fields of the training config to change: name, such as phases.0.lr, and value in words."""
