@@ -116,10 +116,24 @@ def test_help_all_prints_the_tree(store: EpisodeStore, capsys: pytest.CaptureFix
     assert "(a whole number)\n      Updates of a phase between held-out evaluations" in text
 
 
+def test_the_texts_of_fields_are_those_below_them() -> None:
+    class Size:
+        size: int
+        """Pixels
+        of a side."""
+
+    class Rate(Size):
+        rate: float
+        """Steps."""
+        other: int
+
+    assert field_texts(Rate) == {"size": "Pixels of a side.", "rate": "Steps."}
+
+
 def test_every_knob_says_what_it_means(store: EpisodeStore) -> None:
     models = [made(store, "--model", model) for model in ("recurrent", "mlp", "pixel", "objects")]
     for config in (*models, agent_presets.cpu()):
-        assert [name for name, _, _, kind in knobs_of(config) if not field_texts(kind)[name.rpartition(".")[2]]] == []
+        assert [name for name, _, _, kind in knobs_of(config) if name.rpartition(".")[2] not in field_texts(kind)] == []
 
 
 def test_the_command_that_continues_a_run_has_the_knobs() -> None:

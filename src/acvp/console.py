@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Annotated, Any
 
 from rich.box import SIMPLE
@@ -214,17 +215,16 @@ def optional(metavar: str, default: str, **more: Any) -> Any:
 @cache
 def field_texts(kind: type) -> Mapping[str, str]:
     """Return what the source of a config class says below its fields, in one line each; nothing without a source."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for part in reversed(kind.__mro__[:-1]):
         try:
-            (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(part))).body
+            (definition,) = ast.parse(dedent(inspect.getsource(part))).body
         except (OSError, TypeError):
             continue
         for field, text in pairwise(getattr(definition, "body", [])):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                said = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-                found[field.target.id] = " ".join(str(text.value.value).split()) if said else ""
-    return found
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                texts[ast.unparse(field.target)] = " ".join(str(text.value.value).split())
+    return texts
 
 
 EnvId = Annotated[str, arg(metavar="ENV_ID")]
