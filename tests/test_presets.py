@@ -155,3 +155,23 @@ def test_colors_that_turn_into_others_are_numbers_of_the_palette(monkeypatch: py
     monkeypatch.setattr(statistics, "palette_cycle_of", lambda store: {(200, 10, 10): (10, 200, 10)})
     assert training(model="pixel", preset="cpu").predictor.palette_cycle == (0, 2, 2)
     assert training(model="pixel", preset="cpu", view="gray84").predictor.palette_cycle == ()
+
+
+@pytest.mark.parametrize("model", ["feedforward", "recurrent", "no-action", "mlp"])
+@pytest.mark.parametrize("view", ["rgb", "gray84"])
+def test_the_gpu_preset_sees_as_many_windows_as_the_authors_in_larger_batches(model: str, view: str) -> None:
+    gpu, authors = (training(model=model, preset=preset, view=view) for preset in ("gpu", "authors"))
+    assert len(gpu.phases) == len(authors.phases)
+    for large, small in zip(gpu.phases, authors.phases, strict=True):
+        assert large.batch_size == 4 * small.batch_size
+        assert large.batch_size * large.steps == small.batch_size * small.steps
+        assert large.lr == 2 * small.lr
+        assert large.predict == small.predict
+    assert gpu.predictor == authors.predictor
+
+
+def test_the_gpu_presets_of_pixel_predictors_can_be_shared_by_several_devices() -> None:
+    (phase,) = training(model="pixel", preset="gpu").phases
+    (small,) = training(model="pixel", preset="cpu").phases
+    assert (small.batch_size, phase.batch_size) == (2, 16)
+    assert training(model="pixel", preset="gpu").predictor == training(model="pixel", preset="cpu").predictor

@@ -163,7 +163,7 @@ def test_a_run_without_a_whole_checkpoint_is_reported(store: EpisodeStore, tmp_p
 
 
 def test_bfloat16_where_it_does_not_run(store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acvp.training.trainer.cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr("acvp.models.devices.cpu_has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="--precision bf16: bfloat16 does not run on this cpu"):
         run(store, small_config(), tmp_path / "run", precision="bf16")
 
@@ -176,5 +176,5 @@ def test_networks_that_cannot_be_compiled(store: EpisodeStore, tmp_path: Path, m
         predictor.get_submodule("encoder").compile(backend=broken)
 
     monkeypatch.setattr("acvp.training.run.compile_networks", compile_broken)
-    with pytest.raises(UserError, match=r"--compile: .*no compiler here.*; leave it out"):
-        run(store, small_config(), tmp_path / "run", compile=True)
+    with pytest.raises(UserError, match=r"no compiler here.*; use --compile off"):
+        run(store, small_config(), tmp_path / "run", compile="on")

@@ -244,6 +244,6 @@ def test_other_changes_than_more_minutes_are_still_refused(store: EpisodeStore, 
 
 
 def test_the_command_has_all_options_that_are_not_the_default() -> None:
-    config = TrainConfig(data=(Path("my data"),), model="mlp", resume="never", compile=True, keep=3, minutes=2.0)
-    words = "acvp train --run runs/x --minutes 4 --data 'my data' --model mlp --compile --keep 3"
+    config = TrainConfig(data=(Path("my data"),), model="mlp", resume="never", compile="on", keep=3, minutes=2.0)
+    words = "acvp train --run runs/x --minutes 4 --data 'my data' --model mlp --compile on --keep 3"
     assert config.command(Path("runs/x"), 4.0) == words

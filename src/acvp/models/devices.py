@@ -84,11 +84,17 @@ def cpu_has_bfloat16() -> bool:
     return subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False).returncode == 0
 
 
+def has_bfloat16(device: torch.device) -> bool:
+    """Return whether bfloat16 runs on a device."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return device.type != "cpu" or cpu_has_bfloat16()
+
+
 def bfloat16(device: torch.device, *, enabled: bool = True) -> AbstractContextManager[object]:
     """Return a context in which convolutions and products run in bfloat16; refuse a device that cannot."""
     if not enabled:
         return nullcontext()
-    works = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type != "cpu" or cpu_has_bfloat16()
-    if not works:
+    if not has_bfloat16(device):
         raise ValueError(f"bfloat16 does not run on this {device.type}; use float32 (enabled=False)")
     return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -30,6 +30,8 @@ SMALLEST = 12
 MOST_LAYERS = 4
 DERIVED_CHANNELS, SMOKE_CHANNELS = 64, 16
 """Channels of the first convolution of a derived network."""
+GPU_BATCH = 4
+"""How many times as large as the paper's a batch of the preset gpu is."""
 
 
 def paper_view(preset: str, frame_shape: FrameShape) -> str:

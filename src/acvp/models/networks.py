@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from acvp.models.config import ConfigError, FrameShape, require_positive
 from acvp.models.encoder_decoder import (
+    GPU_BATCH,
     FrameDecoder,
     FrameEncoder,
     NetworkConfig,
@@ -302,8 +303,8 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
     @classmethod
     def training_defaults(cls, preset: str, frame_shape: FrameShape) -> Mapping[str, Any]:
         """Return the paper's phases: first unroll through 20 real frames, predicting the last 10 (appendix A)."""
-        first = {"predict": 10, "teacher_forcing": True, "batch_size": 4}
-        phases = (first, {"batch_size": 4}, {"batch_size": 4})
+        size = {"batch_size": 4 * GPU_BATCH if preset == "gpu" else 4}
+        phases = (size | {"predict": 10, "teacher_forcing": True}, size, size)
         return {"view": paper_view(preset, frame_shape), "phases": phases}
 
     def observe(self, frames: Tensor, actions: Tensor | None = None) -> RecurrentState:

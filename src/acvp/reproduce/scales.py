@@ -179,14 +179,10 @@ CPU = Scale(
     learning_seeds=2,
 )
 
-_GPU_OPTIONS = ("--preset", "authors", "--view", "rgb", "--precision", "bf16", "--compile")
-_GPU_LARGE = ("--phases.0.batch-size", "128", "--phases.0.lr", "2e-4", "--phases.0.warmup", "1000")
-_GPU_LATER = ("--phases.1.batch-size", "32", "--phases.2.batch-size", "32")
 
-
-def _on_gpu(minutes: float, *options: str) -> Training:
-    options = (*_GPU_OPTIONS, *options, "--minutes", f"{minutes:g}")
-    return Training(options=options, minutes=minutes, megabytes=3_000)
+def _on_gpu(minutes: float, view: str = "rgb", *, megabytes: float = 3_000) -> Training:
+    options = ("--preset", "gpu", "--view", view, "--minutes", f"{minutes:g}")
+    return Training(options=options, minutes=minutes, megabytes=megabytes)
 
 
 GPU = Scale(
@@ -196,14 +192,12 @@ GPU = Scale(
     test_frames=50_000,
     episode_steps=None,
     training={
-        "feedforward": _on_gpu(45, *_GPU_LARGE, *_GPU_LATER),
-        "recurrent": _on_gpu(
-            60, "--phases.0.batch-size", "16", "--phases.1.batch-size", "16", "--phases.2.batch-size", "16"
-        ),
-        "no-action": _on_gpu(20, *_GPU_LARGE, *_GPU_LATER),
-        "mlp": _on_gpu(10, *_GPU_LARGE, *_GPU_LATER),
-        "gray": _gray("authors", 10, "--precision", "bf16", "--minutes", "10", "--phases.0.batch-size", "128"),
-        "pixel": Training(options=("--preset", "cpu", "--minutes", "20"), minutes=20, megabytes=60),
+        "feedforward": _on_gpu(45),
+        "recurrent": _on_gpu(60),
+        "no-action": _on_gpu(20),
+        "mlp": _on_gpu(10),
+        "gray": _on_gpu(10, "gray84", megabytes=1_000),
+        "pixel": _on_gpu(20, megabytes=60),
     },
     direct={
         "direct-3": ("--phases.0.predict", "3", "--phases.0.batch-size", "32", "--phases.0.lr", "1e-4"),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from acvp.models import PredictorConfig
 
 ModelName = Literal["pixel", "objects", "feedforward", "recurrent", "no-action", "mlp"]
-PresetName = Literal["paper", "authors", "cpu", "smoke"]
+PresetName = Literal["paper", "authors", "gpu", "cpu", "smoke"]
 ViewName = Literal["auto", "rgb", "gray84"]
 DECAY_STEPS = 100_000
 """The paper multiplies the learning rate by 0.9 after so many iterations (appendix A)."""
@@ -53,7 +53,7 @@ class TrainConfig:
     no-action, mlp: the paper's baselines. MODULE:CLASS: your own, together with --import MODULE."""
     preset: PresetName = "cpu"
     """Hyperparameters. paper: §4 and appendix A; authors: Adam, as in the authors' code;
-    cpu: half an hour on two cores; smoke: seconds, for a test."""
+    gpu: larger batches, in bf16 and compiled on a GPU; cpu: half an hour on two cores; smoke: seconds, for a test."""
     run: Annotated[Path | None, optional("PATH", "runs/{game}__{model}__{seed}__{time}")] = None
     """Run folder: checkpoints, metrics and the trained predictor."""
     view: ViewName = "auto"
@@ -83,12 +83,13 @@ class TrainConfig:
     device: Device = "auto"
     devices: int = 1
     """Number of GPUs or CPU processes for data-parallel training. Under torchrun, its own setting is used."""
-    precision: Literal["32", "bf16"] = "32"
-    """Floating-point precision of convolutions and matrix products: 32-bit, or bfloat16 mixed precision."""
+    precision: Literal["auto", "32", "bf16"] = "auto"
+    """Floating-point precision of convolutions and matrix products: 32-bit, or bfloat16 mixed precision.
+    auto: bf16 for preset gpu on a GPU that has it, else 32."""
     accumulate: int = 1
     """Gradient-accumulation steps: more need less memory and give the same update."""
-    compile: bool = False
-    """Compile the network with torch.compile. On a CPU this needs a C++ compiler."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Compile the network with torch.compile; on a CPU this needs a C++ compiler. auto: on for preset gpu on a GPU."""
     threads: int = 1
     """Threads that decode and prefetch batches."""
     save_minutes: float = 5.0

@@ -1,4 +1,4 @@
-"""Complete training configs: the paper's, the authors', one for half an hour on two cores, one for seconds.
+"""Complete training configs: the paper's, the authors', one for a GPU, for half an hour on two cores, for seconds.
 
 A preset is the same for all kinds of predictors; what a kind needs otherwise is in its ``sizes`` and
 ``training_defaults``.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import sqrt
 from typing import Any
 
 from acvp.compat import current_training
@@ -18,7 +19,7 @@ from acvp.errors import UserError
 from acvp.loaded import load, require_fit, view_of
 from acvp.models import DatasetSplit, Predictor, PredictorConfig, find_class, fingerprint, kind_of
 from acvp.models import config_from_dict as predictor_config_from_dict
-from acvp.models.encoder_decoder import GRAY_84
+from acvp.models.encoder_decoder import GPU_BATCH, GRAY_84
 from acvp.training.config import OptimizerConfig, Phase, TrainConfig, TrainingConfig, within_minutes
 
 PAPER_DECAY = 0.9
@@ -101,6 +102,25 @@ def authors(predictor: PredictorConfig) -> TrainingConfig:
     return replace(training, name="authors", optimizer=OptimizerConfig(name="adam", bias_rate=2.0), phases=phases)
 
 
+def gpu(predictor: PredictorConfig) -> TrainingConfig:
+    """Return the authors' training in larger batches: as many windows in fewer updates, at a higher learning rate.
+
+    The rate grows with the root of the batch, as is usual for Adam.
+    """
+    training = authors(predictor)
+    phases = tuple(
+        replace(
+            phase,
+            batch_size=GPU_BATCH * phase.batch_size,
+            lr=sqrt(GPU_BATCH) * phase.lr,
+            steps=phase.steps and phase.steps // GPU_BATCH,
+            warmup=1000,
+        )
+        for phase in training.phases
+    )
+    return replace(training, name="gpu", phases=phases, evaluate_every=training.evaluate_every // GPU_BATCH)
+
+
 def cpu(predictor: PredictorConfig) -> TrainingConfig:
     """Return half an hour on two cores: Adam, 1-step prediction, then 3 steps ahead, each by wall-clock."""
     first, second, _ = paper_curriculum(context=predictor.context, decay=1.0)
@@ -129,6 +149,7 @@ def _with_adam(name: str, predictor: PredictorConfig, phases: tuple[Phase, ...],
 PRESETS: dict[str, Callable[[PredictorConfig], TrainingConfig]] = {
     "paper": paper,
     "authors": authors,
+    "gpu": gpu,
     "cpu": cpu,
     "smoke": smoke,
 }

@@ -39,7 +39,7 @@ from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, 
 from acvp.training.data import TrainingData, to_device
 from acvp.training.presets import config_from_dict
 from acvp.training.state import Restored, from_checkpoint
-from acvp.training.trainer import Trainer, TrainingLog, make_fabric
+from acvp.training.trainer import Trainer, TrainingLog, in_bfloat16, make_fabric, to_compile
 from acvp.training.validation import Conclusions, compare_with_copying
 
 TIMED_STEPS = 2
@@ -70,7 +70,7 @@ def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, c
     with stop_signals() as stop, run.writing() if first else nullcontext(), display:
         restored = _begin(config, run, fabric, data, display)
         predictor = _predictor(config, training, data, restored)
-        if config.compile:
+        if to_compile(config, fabric.device):
             compile_networks(predictor)
         log = _log(run, restored) if first else None
         trainer = Trainer(
@@ -145,8 +145,10 @@ def _announce(trainer: Trainer) -> None:
     display, data = trainer.display, trainer.data
     count = sum(weight.numel() for weight in trainer.predictor.parameters())
     display.print(f"run: {trainer.run.path}")
+    device = trainer.fabric.device
+    speed = ", in bfloat16" * in_bfloat16(trainer.options, device) + ", compiled" * to_compile(trainer.options, device)
     display.print(
-        f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {trainer.fabric.device}"
+        f"{kind_of(trainer.config.predictor)}, {count:,} parameters, view {data.view.name}, on {device}{speed}"
     )
     display.print(
         f"data: {counted(len(data.train), 'episode')} to train on, {len(data.test)} held out, {data.store.info.env_id}"
@@ -178,7 +180,7 @@ def _estimated(trainer: Trainer) -> list[str]:
         return estimate(trainer)
     except torch._dynamo.exc.TorchDynamoException as error:
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"--compile: the networks cannot be compiled here ({reason}); leave it out") from error
+        raise UserError(f"the networks cannot be compiled here ({reason}); use --compile off") from error
 
 
 def estimate(trainer: Trainer) -> list[str]:

@@ -23,7 +23,7 @@ from acvp.errors import UserError
 from acvp.exits import StoppedError, StopRequest
 from acvp.harness import Display, DivergenceError, MetricsLog, Saver
 from acvp.models import Predictor, TrainingBatch, pick_device
-from acvp.models.devices import cpu_has_bfloat16
+from acvp.models.devices import has_bfloat16
 from acvp.models.predictor import Metrics
 from acvp.runs import RunFolder, clock
 from acvp.training.config import Phase, TrainConfig, TrainingConfig
@@ -351,14 +351,13 @@ def _require_even(training: TrainingConfig, world: int, accumulate: int) -> None
 def make_fabric(config: TrainConfig) -> Fabric:
     """Return a Fabric of the device and processes asked for, launched."""
     device = _device(config)
-    _check_precision(config, device)
     workers, nodes = _torchrun() or (config.devices, 1)
     fabric = Fabric(
         accelerator=device.type,
         devices=workers if device.index is None else [device.index],
         num_nodes=nodes,
         strategy="ddp" if workers * nodes > 1 else "auto",
-        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+        precision="bf16-mixed" if in_bfloat16(config, device) else "32-true",
     )
     fabric.launch()
     return fabric
@@ -382,9 +381,20 @@ def _device(config: TrainConfig) -> torch.device:
     return device
 
 
-def _check_precision(config: TrainConfig, device: torch.device) -> None:
-    if config.precision != "bf16":
-        return
-    works = torch.cuda.is_bf16_supported() if device.type == "cuda" else device.type != "cpu" or cpu_has_bfloat16()
-    if not works:
+def in_bfloat16(config: TrainConfig, device: torch.device) -> bool:
+    """Return whether --precision means bfloat16 on a device; raise UserError where it is asked for and does not run."""
+    if config.precision == "auto":
+        return on_gpu_preset(config, device) and has_bfloat16(device)
+    if config.precision == "bf16" and not has_bfloat16(device):
         raise UserError(f"--precision bf16: bfloat16 does not run on this {device.type}; use --precision 32")
+    return config.precision == "bf16"
+
+
+def to_compile(config: TrainConfig, device: torch.device) -> bool:
+    """Return whether --compile means that the networks are compiled on a device."""
+    return on_gpu_preset(config, device) if config.compile == "auto" else config.compile == "on"
+
+
+def on_gpu_preset(config: TrainConfig, device: torch.device) -> bool:
+    """Return whether the preset and the device are for GPUs."""
+    return config.preset == "gpu" and device.type == "cuda"
