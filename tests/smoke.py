@@ -63,6 +63,7 @@ def build(folder: Path) -> Path:
         check_size(built, limit)
         check_contents(built)
     (wheel,) = (folder / "dist").glob("*.whl")
+    check_links(wheel)
     return wheel
 
 
@@ -84,6 +85,16 @@ def check_contents(built: Path) -> None:
     strangers = [name for name in names if not ALLOWED.match(name)]
     if strangers:
         raise SystemExit(f"{built.name} should not contain {strangers[:5]}")
+
+
+def check_links(wheel: Path) -> None:
+    """Require a description, which a package index shows, and that it has no link to a file of the repository."""
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    text = archive.read(metadata).decode()
+    dead = re.findall(r"\]\((?!https?:)[^)]*\)", text)
+    if "# acvp" not in text or dead:
+        raise SystemExit(f"{wheel.name} has no description, or one with links that lead nowhere: {dead[:5]}")
 
 
 def use(bin_folder: Path, folder: Path, version: str) -> None:

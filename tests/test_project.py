@@ -22,7 +22,7 @@ HEADINGS = {"Added", "Changed", "Fixed", "Removed", "Security", "Numbers changed
 
 def test_the_version_has_one_home() -> None:
     assert "version" not in PYPROJECT["project"]
-    assert PYPROJECT["project"]["dynamic"] == ["version"]
+    assert PYPROJECT["project"]["dynamic"] == ["version", "readme"]
     home = ROOT / PYPROJECT["tool"]["hatch"]["version"]["path"]
     assert re.findall(r'^__version__ = "(.+)"$', home.read_text(), re.MULTILINE) == [acvp.__version__]
 
@@ -31,6 +31,20 @@ def test_citation_and_changelog_have_the_version() -> None:
     assert f"\nversion: {acvp.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     latest, *_ = re.findall(r"^## ([0-9]\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert latest == acvp.__version__
+
+
+def test_the_description_on_a_package_index_has_no_dead_link_and_all_the_words() -> None:
+    hook = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    (fragment,) = hook["fragments"]
+    readme = text = (ROOT / fragment["path"]).read_text()
+    for change in hook["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    links = r"\]\(([^)]*)\)"
+    assert all(link.startswith("https://") for link in re.findall(links, text))
+    assert len(re.findall(links, readme)) > 20
+    shown = re.findall(r"(?<!!)\[([^\]]+)\]\(", readme)
+    assert [words for words in shown if words not in text] == []
+    assert "docs/pictures" not in text
 
 
 def test_results_record_the_version_of_the_source_not_of_old_metadata() -> None:
@@ -75,6 +89,19 @@ def test_the_smoke_test_refuses_a_wheel_with_other_folders(name: str, tmp_path: 
             smoke.check_contents(built)
     with pytest.raises(SystemExit, match="too large"):
         smoke.check_size(built, limit=0)
+
+
+@pytest.mark.parametrize("text", ["Name: acvp\n", "# acvp\n[page](docs/index.md)", "# acvp\n![chart](docs/chart.png)"])
+def test_the_smoke_test_refuses_a_wheel_whose_description_has_dead_links(text: str, tmp_path: Path) -> None:
+    built = tmp_path / "acvp.whl"
+    for description in ("# acvp\n[the paper](https://arxiv.org/abs/1507.08750)", text):
+        with zipfile.ZipFile(built, "w") as archive:
+            archive.writestr("acvp-0.2.0.dist-info/METADATA", description)
+        if description == text:
+            with pytest.raises(SystemExit, match="no description, or one with links that lead nowhere"):
+                smoke.check_links(built)
+        else:
+            smoke.check_links(built)
 
 
 def test_the_reliability_page_has_the_full_counts_of_today() -> None:
