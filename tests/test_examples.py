@@ -46,6 +46,12 @@ def imagined_ppo(folder: Path) -> None:
     assert scores.steps == [10, 10]
 
 
+def imagined_rllib(folder: Path) -> None:
+    pytest.importorskip("ray", reason="RLlib pins an older Gymnasium: the example says what to install")
+    scores = run("imagined_rllib", folder=folder, frames=60, iterations=2, batch=16, max_steps=10)
+    assert scores.steps == [10, 10]
+
+
 def informed_exploration(folder: Path) -> None:
     dqn = run("informed_exploration", steps=16, max_steps=30)
     assert dqn.num_timesteps == 16
@@ -75,6 +81,7 @@ CHECKS: dict[str, Callable[[Path], None]] = {
     "dataset_to_torch": dataset_to_torch,
     "hub_folder": hub_folder,
     "imagined_ppo": imagined_ppo,
+    "imagined_rllib": imagined_rllib,
     "informed_exploration": informed_exploration,
     "own_metric": own_metric,
     "own_predictor": own_predictor,
