@@ -1,8 +1,10 @@
 """make bench-scale: time and memory of what is done with datasets of 10⁵ to 10⁷ frames; writes results/scale.json.
 
 Each dataset is synthetic: valid part files, written without playing a game, and deleted afterwards. Every measurement
-runs in a separate process, whose peak of memory is measured. An exponent of 1 is linear growth, 0 is none. Commands
-are run on a dataset of 10⁶ frames, and the set-up of a training on 20,000 frames of an Atari game.
+runs in a separate process, whose peak of memory is measured. An exponent of 1 is linear growth, 0 is none. The
+set-up of a training is measured on 20,000 frames of an Atari game, and every verb that reads a dataset on 10⁶ frames,
+but for those that need the game of the dataset (counterfactual, play, agent train --imagined: they open it, and read
+what they show) or the hub (data push and pull). `collect` is measured as adding episodes.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from acvp.data.recording import EpisodeRecorder, Recorded, open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import contact_sheet, describe, verify
 from acvp.data.windows import Window, Windows
-from acvp.runs import memory_of
-from benchmarks.provenance import write_results
+from acvp.runs import memory_of, provenance
+from benchmarks.provenance import RESULTS, write_results
 
 HEIGHT, WIDTH = 64, 64
 """Of a frame; small, because verify hashes every pixel: 10⁷ frames of Atari are 336 GB."""
@@ -40,6 +42,8 @@ LONG, SHORT = 2_000, 10
 """Frames of an episode."""
 RENDERED = 8
 """Episodes that are rendered. The others have the frames of one of these and other actions: made in little time."""
+ORIGIN = ("time", "commit", "machine")
+"""Of the provenance, what each part of the results has, for parts can be measured alone."""
 INFO = StoreInfo(
     env_id="benchmark/Squares-v0", frame_shape=(HEIGHT, WIDTH, 3), action_meanings=("NOOP", "LEFT", "RIGHT"),
     policy="synthetic",
@@ -58,6 +62,8 @@ class ScaleConfig:
     """Frames of the dataset that commands are run on; 0: none are."""
     setup_frames: int = 20_000
     """Frames of the dataset whose training is set up; 0: none is."""
+    only: tuple[str, ...] = ()
+    """Parts to measure: long episodes, short episodes, set-up, commands. Others stay as the file has them."""
     measure: tuple[str, ...] = ()
     """Used by the benchmark itself: what to measure in this process, the dataset, and to make one, its sizes."""
 
@@ -224,6 +230,8 @@ def commands(out: Path, frames: int) -> dict[str, Any]:
         "data filter, half of the episodes": (
             "data", "filter", here, "--episodes", f":{len(EpisodeStore(here)) // 2}", "--out", str(out / "half")
         ),
+        "data export, npz": ("data", "export", here, "--format", "npz", "--out", str(out / "npz")),
+        "data import, npz": ("data", "import", str(out / "npz"), "--format", "npz", "--out", str(out / "again")),
         "train, pixel, smoke": ("train", "--data", here, "--model", "pixel", *update, "--run", f"{run}-1"),
         "train, pixel, smoke, statistics cached": (
             "train", "--data", here, "--model", "pixel", *update, "--run", f"{run}-2"
@@ -232,6 +240,7 @@ def commands(out: Path, frames: int) -> dict[str, Any]:
         "evaluate, 8 windows": ("evaluate", "--predictors", run, "--data", here, "--windows", "8", "--horizon", "5",
                                 "--shuffled-windows", "4", "--videos", "0", "--device", "cpu"),
         "analyze, 8 states": ("analyze", "--run", run, "--data", here, "--states", "8", "--device", "cpu"),
+        "report": ("report", "--runs", run, "--out", str(out / "report.html")),
     }  # fmt: skip
     costs = {name: run_process("acvp", *arguments) for name, arguments in lines.items()}
     return {"frames": frames, "pixels of a frame": f"{HEIGHT}×{WIDTH}", "costs": costs}
@@ -283,16 +292,33 @@ def main() -> None:
         make_here(Path(data), *map(int, sizes)) if sizes else measure_here(name, Path(data))
         return
     started = time.monotonic()
-    body: dict[str, Any] = {}
+    body = earlier(RESULTS / "scale.json") if config.only else {}
     for name, measure in sections(config).items():
         with tempfile.TemporaryDirectory() as temporary:
-            body[name] = measure(Path(temporary))
+            body[name] = measure(Path(temporary)) | {"measured": {key: provenance()[key] for key in ORIGIN}}
         path = write_results("scale", body, command="make bench-scale", seed=0, started=started)
     print(path)
 
 
+def earlier(file: Path) -> dict[str, Any]:
+    """Return the parts that a result file has, each with the time, commit and machine of its measurement."""
+    if not file.exists():
+        return {}
+    parts = json.loads(file.read_text())
+    origin = parts.pop("provenance")
+    return {name: {"measured": {key: origin[key] for key in ORIGIN}} | part for name, part in parts.items()}
+
+
 def sections(config: ScaleConfig) -> dict[str, Callable[[Path], dict[str, Any]]]:
     """Return what is asked for, by name; each is written once it is measured."""
+    parts = _sections(config)
+    unknown = [only for only in config.only if not any(name.startswith(only) for name in parts)]
+    if unknown:
+        raise SystemExit(f"--only {unknown[0]}: choose of {', '.join(parts)}")
+    return {name: part for name, part in parts.items() if not config.only or name.startswith(config.only)}
+
+
+def _sections(config: ScaleConfig) -> dict[str, Callable[[Path], dict[str, Any]]]:
     chosen: dict[str, Callable[[Path], dict[str, Any]]] = {
         "long episodes": lambda folder: series(folder, config.frames, LONG),
         "short episodes": lambda folder: series(folder, config.short_frames, SHORT),
