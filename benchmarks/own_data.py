@@ -34,7 +34,7 @@ def nine_frames() -> gymnasium.Env[Any, Any]:
     from minigrid.wrappers import ImgObsWrapper, RGBImgObsWrapper
 
     room = gymnasium.make("MiniGrid-Empty-Random-5x5-v0", max_steps=8)
-    env: gymnasium.Env[Any, Any] = ImgObsWrapper(RGBImgObsWrapper(room, tile_size=6))
+    env: gymnasium.Env[Any, Any] = ImgObsWrapper(RGBImgObsWrapper(room, tile_size=6))  # type: ignore[no-untyped-call]
     return env
 
 
@@ -64,7 +64,7 @@ class Case:
         ]
 
 
-DRIFT = "--preset smoke --phases.0.steps 600 --phases.1.steps 60"
+DRIFT = "--preset smoke --phases.0.steps 300 --phases.1.steps 30"
 CASES = {
     "nine-frame episodes of MiniGrid": Case(
         data=(f"collect --env-id benchmarks.own_data:{NINE_FRAMES} --policy random --frames 4000 --out {{}}/data",),
@@ -72,13 +72,13 @@ CASES = {
         horizon=5,
     ),
     "continuous actions": Case(
-        data=("collect --env-id acvp/Drift-v0 --frames 4000 --out {}/data",),
+        data=("collect --env-id acvp/Drift-v0 --frames 2000 --out {}/data",),
         train=DRIFT,
         horizon=10,
     ),
     "LeRobot dataset": Case(
         data=(
-            "collect --env-id acvp/Drift-v0 --frames 4000 --seed 2 --out {}/recorded",
+            "collect --env-id acvp/Drift-v0 --frames 2000 --seed 2 --out {}/recorded",
             "data export {}/recorded --format lerobot --out {}/lerobot",
             "data import {}/lerobot --format lerobot --out {}/data",
         ),

@@ -20,7 +20,8 @@ from acvp.training.presets import make_config
 from acvp.training.trainer import in_bfloat16, to_compile
 from tests.training.small import run
 
-AUTO, FORCED, PLAIN = {}, {"precision": "bf16", "compile": "on"}, {"precision": "32", "compile": "off"}
+AUTO: dict[str, Any] = {}
+FORCED, PLAIN = {"precision": "bf16", "compile": "on"}, {"precision": "32", "compile": "off"}
 
 
 @pytest.mark.parametrize(

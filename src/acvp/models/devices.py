@@ -87,7 +87,7 @@ def cpu_has_bfloat16() -> bool:
 def has_bfloat16(device: torch.device) -> bool:
     """Return whether bfloat16 runs on a device."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     return device.type != "cpu" or cpu_has_bfloat16()
 
 
