@@ -80,6 +80,7 @@ def commands(made: Path, out: Path) -> dict[str, list[str]]:
             "--run",
             str(out),
         ],
+        "calibrate": ["--predictor", str(made / "rewarded"), *data, "--steps", "20", *to],
         "agent evaluate": ["--agent", agent, "--episodes", "2", "--max-steps", "50", *to],
         "agent compare": ["--runs", str(made / "learned"), *to],
         "agent import": [str(made / "dqn.zip"), "--env-id", "toy", "--trust-pickle", *to],

@@ -48,6 +48,8 @@ COMMANDS = {
     **{f"collect-{game}": f"collect --env-id {game} --frames 60 --max-steps 60 --out {game}" for game in GAMES},
     "collect-freeway": "collect --env-id freeway --frames 300 --max-steps 100 --out freeway",
     **{f"train-{model}": f"train --data toy --model {model} --preset smoke --run {model}" for model in MODELS},
+    "train-pixel": "train --data toy --model pixel --preset smoke --run pixel --predictor.predict-lives false"
+    " --calibration-steps 0",
     "evaluate": "evaluate --predictors pixel feedforward recurrent no-action mlp --data toy --horizon 6"
     " --windows 8 --shuffled-windows 4 --videos 0 --out evaluate",
     "counterfactual": "counterfactual --predictors pixel feedforward --data toy --states 6 --steps 2"

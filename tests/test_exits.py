@@ -51,9 +51,11 @@ class Made:
         from tests.agents.small import tiny_agent
         from tests.agents.test_sb3 import save_zip
         from tests.control.test_compare import written
+        from tests.evaluation.predictors import small_network
         from tests.evaluation.runs import make_run
 
         make_run(self.folder / "run", self._rest)
+        make_run(self.folder / "rewarded", self._rest, predictor=small_network(self._rest, predict_rewards=True))
         tiny_agent().save(self.folder / "agent")
         written(self.folder / "learned", exploration="random", seed=1, scores=[0.0, 2.0])
         save_zip(self.folder / "dqn.zip")

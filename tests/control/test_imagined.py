@@ -214,13 +214,71 @@ def outcome_of(store: EpisodeStore, config: ImaginationConfig, reward: Any, term
     imagination = Imagination(LoadedModel(name="oracle", predictor=TrailOracle(), view=RGB), store, config)
     outcome = Outcome(reward=torch.tensor(reward), termination=torch.tensor(termination))
     imagination.begin(np.arange(len(reward)), np.random.default_rng(0))
-    return [part.tolist() for part in imagination._outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))]
+    parts = imagination._outcome(TrailState(places=torch.zeros(4, 3), outcome=outcome))
+    return [None if part is None else part.tolist() for part in parts]
+
+
+class Mortal(TrailOracle):
+    """Loses a life with action 2, says the head, surely enough for a threshold of 0.3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calibration = Calibration(lost_life_threshold=0.3)
+
+    def predict(self, state: Any, action: torch.Tensor) -> tuple[torch.Tensor, TrailState]:
+        frame, after = super().predict(state, action)
+        assert after.outcome is not None
+        lost = torch.logit(torch.where(action == 2, 0.4, 0.2))
+        return frame, replace(after, outcome=after.outcome._replace(lost_life=lost))
+
+
+@pytest.mark.parametrize("episodic_life", [False, True])
+def test_a_lost_life_is_reported_and_may_end_an_episode(trail: EpisodeStore, episodic_life: bool) -> None:
+    config = ImaginationConfig(episodic_life=episodic_life)
+    env = ImaginedEnv(Mortal(), trail, imagination=config)
+    env.reset(seed=2)
+    assert [env.step(action)[2::2] for action in (0, 2)] == [
+        (False, {"lost_life": False}),
+        (episodic_life, {"lost_life": True}),
+    ]
+    envs = ImaginedVectorEnv(2, Mortal(), trail, imagination=config)
+    envs.reset(seed=2)
+    _, _, terminated, _, info = envs.step(np.array([2, 0]))
+    assert info["lost_life"].tolist() == [True, False]
+    assert terminated.tolist() == [episodic_life, False]
+    assert ("final_obs" in info) == episodic_life
+
+
+def test_agents_learn_that_a_life_was_lost(trail: EpisodeStore) -> None:
+    games = pytest.importorskip("acvp.control.learning")
+    env = games.ImaginedVecEnv(Mortal(), trail, games=2, seed=1, horizon=9)
+    env.reset()
+    told = [[info.get("life_lost", False) for info in env.step(np.array(actions))[3]] for actions in ([0, 2], [2, 2])]
+    assert told == [[False, True], [True, True]]
+
+
+def test_episodic_life_needs_a_predictor_of_lost_lives(trail: EpisodeStore) -> None:
+    with pytest.raises(UserError, match="does not predict lost lives"):
+        ImaginedEnv(TrailOracle(), trail, imagination=ImaginationConfig(episodic_life=True))
+
+
+def test_stored_thresholds_decide_unless_others_are_given(trail: EpisodeStore) -> None:
+    """The oracle gives an end a logit of 2, and −2 elsewhere: a threshold of 0.05 ends an episode at once."""
+    oracle = TrailOracle()
+    oracle.calibration = Calibration(termination_threshold=0.05, reward_thresholds=(0.9, 0.01))
+    env = ImaginedEnv(oracle, trail)
+    env.reset(seed=2)
+    assert env.step(0)[1:3] == (1.0, True)
+    env = ImaginedEnv(oracle, trail, imagination=ImaginationConfig(calibration=Calibration()))
+    env.reset(seed=2)
+    assert env.step(0)[1:3] == (0.0, False)
 
 
 def test_an_end_is_imagined_where_it_is_likelier_than_not(trail: EpisodeStore) -> None:
     """A logit of 0 is a probability of one half."""
     reward = [[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.0, 0.0, 0.1]]
-    signs, ends, unsure = outcome_of(trail, ImaginationConfig(), reward, [-0.1, 0.0, 0.1, 2.0])
+    signs, ends, lost, unsure = outcome_of(trail, ImaginationConfig(), reward, [-0.1, 0.0, 0.1, 2.0])
+    assert lost is None
     assert signs == [-1.0, 0.0, 1.0, 1.0]
     assert ends == [False, False, True, True]
     assert unsure == [False] * 4
@@ -231,7 +289,7 @@ def test_expected_rewards_are_probabilities_of_calibrated_logits(trail: EpisodeS
     assert outcome_of(trail, ImaginationConfig(rewards="expected"), logs, [0.0, 0.0])[0] == pytest.approx([0.2, -0.25])
     halved = Calibration(reward_bias=(0.0, 0.0, float(np.log(0.5))), termination_bias=-1.0)
     config = ImaginationConfig(rewards="expected", calibration=halved)
-    rewards, ends, _ = outcome_of(trail, config, logs, [0.5, 1.5])
+    rewards, ends, *_ = outcome_of(trail, config, logs, [0.5, 1.5])
     assert rewards == pytest.approx([0.05 / 0.85, -0.375 / 0.875])
     assert ends == [False, True]
 

@@ -105,11 +105,12 @@ def as_model(name: str, predictor: Predictor, view: View = RGB) -> LoadedModel:
     return LoadedModel(name=name, predictor=predictor.eval(), view=view)
 
 
-def small_network(store: EpisodeStore, seed: int = 1, view: View = RGB) -> Predictor:
+def small_network(store: EpisodeStore, seed: int = 1, view: View = RGB, *, predict_rewards: bool = False) -> Predictor:
     """A small learned predictor with random weights, of a store's game."""
     info = store.info
     frame = view.shape(info.frame_shape)
-    config = MlpConfig(actions=store.action_count, frame=frame, hidden=(6, 8, 10, 7))
+    hidden = (6, 8, 10, 7)
+    config = MlpConfig(actions=store.action_count, frame=frame, hidden=hidden, predict_rewards=predict_rewards)
     predictor = build_predictor(config, torch.Generator().manual_seed(seed)).eval()
     predictor.normalizer.set_mean(torch.rand(frame, generator=torch.Generator().manual_seed(seed)) * 200)
     predictor.about = About(env_id=info.env_id, view=view.name, action_meanings=info.action_meanings)

@@ -15,19 +15,11 @@ from acvp.data.collect import CollectConfig, collect
 from acvp.data.frames import RGB
 from acvp.data.recording import EpisodeRecorder, open_writer
 from acvp.data.store import EpisodeStore
-from acvp.data.windows import WindowStart
-from acvp.errors import UserError
-from acvp.evaluation.outcomes import (
-    area_under_curve,
-    calibrate,
-    choose_steps,
-    fit_calibration,
-    measure_outcomes,
-    predicts_outcomes,
-    score,
-)
+from acvp.data.windows import Window, Windows, WindowStart
+from acvp.evaluation.outcomes import area_under_curve, measure_outcomes, predicts_outcomes, score
 from acvp.loaded import LoadedModel
 from acvp.models import FeedforwardConfig, Outcome, Predictor, build_predictor
+from acvp.models.calibration import Steps, calibrate, choose_steps, fit_calibration
 from acvp.models.layers import Calibration
 from tests.data.answers import INFO, answer_frame
 from tests.networks import network
@@ -78,7 +70,8 @@ def test_a_class_that_never_occurs_does_not_count() -> None:
 @pytest.mark.slow
 def test_every_event_is_looked_at_and_the_others_stand_for_all(tmp_path: Path) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
-    starts, weights = choose_steps(store, 4, count=2000, seed=0)
+    chosen = choose_steps(store, 4, count=2000, seed=0)
+    starts, weights = chosen.starts, chosen.weights
     steps = sum(len(episode) - 4 for episode in store)
     assert weights.sum() == pytest.approx(steps)
     found = {(start.episode, start.frame + 3) for start in starts}
@@ -101,15 +94,56 @@ def test_the_first_step_that_can_be_predicted_is_looked_at(tmp_path: Path) -> No
         recorder.step(0, float(t in (2, 3)), answer_frame(0, t + 1))
     with open_writer(tmp_path / "store", INFO) as writer:
         writer.add(recorder.finish(number=0, seed=0, terminated=True, truncated=False))
-    starts, weights = choose_steps(EpisodeStore(tmp_path / "store"), 4, count=7, seed=0)
-    assert starts[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
-    assert weights.tolist() == [1.0] * 2 + [45 / 5] * 5
+    chosen = choose_steps(EpisodeStore(tmp_path / "store"), 4, count=7, seed=0)
+    assert chosen.starts[:2] == [(0, 46), (0, 0)]  # the four frames before the end and before the reward of step 3
+    assert chosen.weights.tolist() == [1.0] * 2 + [45 / 5] * 5
+    assert chosen.rewards.tolist() == [1, 2, *[1] * 5]
+    assert chosen.terminations.tolist() == [1, *[0] * 6]
+
+
+def test_lost_lives_are_looked_at_where_they_are_predicted(tmp_path: Path) -> None:
+    """Lives from 3 to 2 with action 20 and to 1 with action 30; to −1, which is no number of lives, with action 40."""
+    recorder = EpisodeRecorder()
+    recorder.start(answer_frame(0, 0), None, 3)
+    for t in range(50):
+        recorder.step(0, 0.0, answer_frame(0, t + 1), None, 3 - (t >= 20) - (t >= 30) if t < 40 else -1)
+    with open_writer(tmp_path / "store", INFO) as writer:
+        writer.add(recorder.finish(number=0, seed=0, terminated=False, truncated=True))
+    store = EpisodeStore(tmp_path / "store")
+    assert np.flatnonzero(store[0].lost_lives).tolist() == [20, 30]
+    chosen = choose_steps(store, 4, count=6, seed=0, lives=True)
+    assert chosen.starts[-2:] == [(0, 17), (0, 27)]
+    assert chosen.weights.tolist() == [45 / 4] * 4 + [1.0] * 2
+    assert chosen.lost_lives.tolist() == [0] * 4 + [1] * 2
+    windows = Windows(store, Window(2, 2))
+    batch = windows.batch(np.arange(len(windows)))
+    assert np.argwhere(batch.lost_lives).tolist() == [[18, 2], [19, 1], [20, 0], [28, 2], [29, 1], [30, 0]]
+    weights = windows.event_weights(lost_lives=True)
+    assert {k: weight for k, weight in enumerate(weights.tolist()) if weight} == dict.fromkeys((18, 19, 28, 29), 0.25)
+    assert not windows.event_weights().any()
+
+
+def test_thresholds_decide_what_is_right(tmp_path: Path) -> None:
+    """Whatever the heads give, a threshold near 0 decides for every event, and one near 1 for none."""
+    store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=600, seed=1))
+    model = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
+    free = measure(model, store, 60)
+    assert "calibrated" not in free
+    for threshold in (1e-6, 1 - 1e-6):
+        model.predictor.calibration = Calibration(termination_threshold=threshold)
+        found = measure(model, store, 60)
+        ends = {"continues": 0.0, "terminates": 1.0} if threshold < 0.5 else {"continues": 1.0, "terminates": 0.0}
+        assert found["termination"]["recall"] == ends
+        assert found["termination"]["area_under_curve"] == free["termination"]["area_under_curve"]
+        assert found["reward"] == free["reward"]
+        assert found["calibrated"]["termination_threshold"] == threshold
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20, 100])
 def test_no_more_steps_are_looked_at_than_asked_for(tmp_path: Path, count: int) -> None:
     store = collect(CollectConfig(env_id="acvp/Toy-v0", out=tmp_path / "store", frames=3000, seed=1))
-    starts, weights = choose_steps(store, 4, count=count, seed=0)
+    chosen = choose_steps(store, 4, count=count, seed=0)
+    starts, weights = chosen.starts, chosen.weights
     assert len(set(starts)) == len(starts) == count
     steps = sum(len(episode) - 4 for episode in store)
     if count < len(store):
@@ -145,11 +179,7 @@ def test_what_the_data_lacks_is_left_out(tmp_path: Path) -> None:
         changed = EpisodeStore(tmp_path / str(number))
         model = LoadedModel(name="x", predictor=_with_heads(), view=RGB)
         assert measure(model, changed, 100).keys() == known
-        if known:
-            assert calibrate(model, changed, count=100, seed=0) != Calibration()
-        else:
-            with pytest.raises(UserError, match=r"no reward in .* frames.*record episodes that reach one"):
-                calibrate(model, changed, count=100, seed=0)
+        assert (calibrate(model.predictor, RGB, changed, count=100) != Calibration()) == bool(known)
 
 
 def test_a_predictor_without_heads_predicts_no_outcomes() -> None:
@@ -169,6 +199,11 @@ def _with_heads() -> Predictor:
     return build_predictor(config).eval()
 
 
+def _steps(signs: Any, ends: Any, weights: Any) -> Steps:
+    """Steps without lost lives."""
+    return Steps([], weights, signs, ends, np.zeros(len(signs), np.int64))
+
+
 def test_a_calibration_finds_the_frequencies_again() -> None:
     """Logits that are twice too sure, and rewards made ten times too likely by how windows were drawn."""
     rng = np.random.default_rng(0)
@@ -177,7 +212,7 @@ def test_a_calibration_finds_the_frequencies_again() -> None:
     ends = (rng.random(len(true)) < 0.02).astype(np.int64)
     logits = 2 * np.log(true) + np.array([0.0, 0.0, np.log(10)])
     outcome = Outcome(reward=torch.from_numpy(logits), termination=torch.full((len(true),), 1.0))
-    fitted = fit_calibration(outcome, signs, ends, np.ones(len(true)))
+    fitted = fit_calibration(outcome, _steps(signs, ends, np.ones(len(true))))
     found = fitted.apply(outcome)
     assert float(found.reward.softmax(1)[:, 2].mean()) == pytest.approx((signs == 2).mean(), abs=0.002)
     assert np.abs(found.reward.softmax(1).numpy() - true).max() < 0.03
@@ -189,7 +224,7 @@ def test_a_calibration_counts_each_step_by_its_weight() -> None:
     """Of 200 steps sampled, 100 with a reward stand for 100 steps and 100 without one for 9,900."""
     signs = np.repeat([2, 1], 100)
     outcome = Outcome(reward=torch.zeros(200, 3), termination=torch.zeros(200))
-    fitted = fit_calibration(outcome, signs, np.zeros(200, np.int64), np.repeat([1.0, 99.0], 100))
+    fitted = fit_calibration(outcome, _steps(signs, np.zeros(200, np.int64), np.repeat([1.0, 99.0], 100)))
     assert float(fitted.apply(outcome).reward.softmax(1)[0, 2]) < 0.05
     assert fitted.termination_bias == 0.0  # none occurred: left as it is
     assert fitted.reward_bias[0] == 0.0

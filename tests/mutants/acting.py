@@ -106,8 +106,8 @@ ACTING = (
     Mutant(
         "the page shows imagined rewards of 0, 1 and 2",
         "models/layers.py",
-        "self.reward.argmax(1).numpy(force=True) - 1",
-        "self.reward.argmax(1).numpy(force=True)",
+        "self.reward_scores(calibrated).argmax(1).numpy(force=True) - 1",
+        "self.reward_scores(calibrated).argmax(1).numpy(force=True)",
         "play/test_imagined.py::test_the_likeliest_sign_is_the_imagined_reward",
     ),
     Mutant(
@@ -141,8 +141,8 @@ ACTING = (
     Mutant(
         "an imagined episode ends at p > 0.62",
         "models/layers.py",
-        "self.termination.numpy(force=True) > 0",
-        "self.termination.numpy(force=True) > 0.5",
+        "logits.numpy(force=True) > log(threshold / (1 - threshold))",
+        "logits.numpy(force=True) > threshold",
         "control/test_imagined.py::test_an_end_is_imagined_where_it_is_likelier_than_not",
     ),
     Mutant(
@@ -274,8 +274,8 @@ ACTING = (
     Mutant(
         "planning counts rewards after the end of the episode",
         "agents/plan.py",
-        "self.config.discount**steps * survival * state.outcome.expected_rewards()",
-        "self.config.discount**steps * state.outcome.expected_rewards()",
+        "self.config.discount**steps * survival * outcome.expected_rewards()",
+        "self.config.discount**steps * outcome.expected_rewards()",
         "agents/test_plan.py::test_rewards_after_the_end_of_the_episode_do_not_count",
     ),
     Mutant(
@@ -300,9 +300,23 @@ ACTING = (
         "control/test_imagined.py::test_an_episode_is_truncated_where_the_predictor_has_been_unsure_for_long",
     ),
     Mutant(
+        "a predictor's own thresholds are ignored in imagination",
+        "control/imagined_env.py",
+        "self._calibration = self.config.calibration or model.predictor.calibration",
+        "self._calibration = self.config.calibration or Calibration()",
+        "control/test_imagined.py::test_stored_thresholds_decide_unless_others_are_given",
+    ),
+    Mutant(
+        "a lost life ends no imagined episode",
+        "control/imagined_env.py",
+        "            terminated = terminated | self.lost_lives\n",
+        "            terminated = terminated.copy()\n",
+        "control/test_imagined.py::test_a_lost_life_is_reported_and_may_end_an_episode",
+    ),
+    Mutant(
         "expected rewards are not calibrated",
         "control/imagined_env.py",
-        "outcome = self.config.calibration.apply(state.outcome)",
+        "outcome = self._calibration.apply(state.outcome)",
         "outcome = state.outcome",
         "control/test_imagined.py::test_expected_rewards_are_probabilities_of_calibrated_logits",
     ),

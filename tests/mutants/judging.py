@@ -49,14 +49,14 @@ JUDGING = (
     ),
     Mutant(
         "an event in the first step that can be predicted is missed",
-        "evaluation/outcomes.py",
+        "models/calibration.py",
         "in starts_of(len(episode), Window(context, 1)):",
         "in starts_of(len(episode), Window(context, 1))[1:]:",
         "evaluation/test_outcomes.py::test_the_first_step_that_can_be_predicted_is_looked_at",
     ),
     Mutant(
         "the game ends a step late",
-        "evaluation/outcomes.py",
+        "models/calibration.py",
         "step == len(episode) - 2)",
         "step == len(episode) - 1)",
         "evaluation/test_outcomes.py::test_every_event_is_looked_at_and_the_others_stand_for_all",

@@ -206,8 +206,9 @@ class Planner:
                     "this predictor predicts frames only, and planning needs rewards: train with acvp train "
                     "--predict-rewards, or with --model pixel"
                 )
-            returns = returns + self.config.discount**steps * survival * state.outcome.expected_rewards()
-            survival = survival * state.outcome.survival()
+            outcome = self.predictor.calibration.apply(state.outcome)
+            returns = returns + self.config.discount**steps * survival * outcome.expected_rewards()
+            survival = survival * outcome.survival()
             recent = torch.cat((recent[:, 1:], frame[:, None]), 1)
             steps += 1
         return Imagined(state, returns, survival, steps, recent)

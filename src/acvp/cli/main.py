@@ -45,6 +45,7 @@ SUMMARIES = {
     "data push": "upload a dataset to the Hugging Face hub",
     "data pull": "download a dataset from the Hugging Face hub",
     "train": "train a predictor on a dataset",
+    "calibrate": "choose thresholds of rewards, terminations and lost lives on held-out episodes",
     "evaluate": "compare predictions with recorded frames, step by step",
     "counterfactual": "compare the predicted and the true future of every action",
     "analyze": "show what a predictor has learned about actions",

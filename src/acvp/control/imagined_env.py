@@ -10,7 +10,7 @@ Shapes: B envs, R some of them, T given frames, H height, W width, C channels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -30,7 +30,7 @@ from acvp.data.windows import Window, Windows
 from acvp.errors import UserError
 from acvp.loaded import LoadedModel, as_model, check_alike, load, view_of
 from acvp.models import Outcome, Predictor, State, pick_device
-from acvp.models.layers import Calibration
+from acvp.models.layers import Calibration, Flags
 from acvp.models.rollout import join_rows, select_rows
 from acvp.seeding import generator
 
@@ -43,7 +43,9 @@ class ImaginedStep(NamedTuple):
     rewards: NDArray[np.float64]
     """(B,): as ImaginationConfig.rewards says."""
     terminations: NDArray[np.bool_]
-    """(B,): whether termination is more likely than not."""
+    """(B,): whether the game is over, by the predictor's threshold."""
+    lost_lives: NDArray[np.bool_] | None
+    """(B,): whether a life was lost, by the predictor's threshold; None: not predicted."""
     unsure: NDArray[np.bool_]
     """(B,): whether the predictor has been unsure for longer than the limit."""
 
@@ -58,10 +60,12 @@ class ImaginationConfig:
     """How rewards, terminations and starts of imagined episodes are made."""
 
     rewards: Rewards = "sign"
-    """sign: the most likely of −1, 0 and 1; expected: P(positive) − P(negative); sample: drawn by these
-    probabilities."""
-    calibration: Calibration = field(default_factory=Calibration)
-    """Correction of the predicted probabilities, found on held-out data."""
+    """sign: −1, 0 or 1 by the predictor's thresholds, without which it is the most likely; expected: P(positive) −
+    P(negative); sample: drawn by these probabilities."""
+    episodic_life: bool = False
+    """Whether an episode ends at a lost life, too, as for agents that learn with episodic life."""
+    calibration: Calibration | None = None
+    """Correction of the predicted probabilities, and thresholds; None: those stored with the predictor."""
     recent: float = 0.0
     """Share of the starts taken from the last fifth of the dataset; the others are spread over all of it."""
     temperature: float = 0.0
@@ -102,6 +106,7 @@ class Imagination:
         """Take a model, the dataset of its starts, how to imagine, and the seed of what is sampled."""
         check_alike([model], store)
         self.model, self.store, self.config = model, store, config or ImaginationConfig()
+        self._calibration = self.config.calibration or model.predictor.calibration
         self.seed(seed)
         self._entropy = np.zeros(0)
         """Nats since the start of each episode, (B,)."""
@@ -142,21 +147,22 @@ class Imagination:
         pixels = self.model.predictor.normalizer.to_uint8(torch.cat([frame for frame, _ in steps]))
         return ImaginedStep(pixels.numpy(force=True)[sorting], *self._outcome(state))
 
-    def _outcome(self, state: State) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return rewards, terminations and whether the limit of uncertainty is reached, (B,) each."""
+    def _outcome(self, state: State) -> tuple[NDArray[np.float64], Flags, Flags | None, Flags]:
+        """Return rewards, terminations, lost lives and whether the limit of uncertainty is reached, (B,) each."""
         if state.outcome is None:
             raise RuntimeError("the predictor gave an outcome at the start, and gives none now")
-        outcome = self.config.calibration.apply(state.outcome)
+        outcome = self._calibration.apply(state.outcome)
         unsure = np.zeros(len(self._entropy), np.bool_)
         if self.config.max_entropy is not None:
             self._entropy += outcome.entropy().double().numpy(force=True)
             unsure = self._entropy >= self.config.max_entropy
-        return self._rewards(outcome), outcome.terminated(), unsure
+        ended, lost = self._calibration.terminated(outcome), self._calibration.lost_lives(outcome)
+        return self._rewards(outcome), ended, lost, unsure
 
     def _rewards(self, outcome: Outcome) -> NDArray[np.float64]:
         """Return the rewards of an outcome, (B,)."""
         if self.config.rewards == "sign":
-            return outcome.reward_signs().astype(np.float64)
+            return self._calibration.reward_signs(outcome).astype(np.float64)
         if self.config.rewards == "expected":
             return np.asarray(outcome.expected_rewards().double().numpy(force=True))
         cumulative = outcome.reward.double().softmax(1).cumsum(1).numpy(force=True)  # (B, 3)
@@ -197,6 +203,11 @@ class Imagination:
                 f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: "
                 "train with acvp train --predict-rewards, or with --model pixel"
             )
+        if self.config.episodic_life and state.outcome.lost_life is None:
+            raise UserError(
+                f"{self.model.name} does not predict lost lives, and episodic_life needs them: train one on a game "
+                "with lives"
+            )
 
 
 Observation = Literal["frame", "agent"]
@@ -235,6 +246,8 @@ class ImaginedEpisodes:
         """The newest frame of every episode, (B, H, W, C)."""
         self._stack = FrameStack(episodes, STACK) if observation == "agent" else None
         self._elapsed = np.zeros(episodes, np.int64)
+        self.lost_lives: Flags | None = None
+        """Whether the last step lost a life, (B,); None: not predicted."""
 
     @property
     def observation_space(self) -> spaces.Space[Pixels]:
@@ -270,7 +283,9 @@ class ImaginedEpisodes:
             actions = np.stack([checked_vector(action, self.range, "the imagined env") for action in actions])
         else:
             actions = np.asarray(actions, np.int64)
-        self.frames, rewards, terminated, unsure = self.imagination.step(actions)
+        self.frames, rewards, terminated, self.lost_lives, unsure = self.imagination.step(actions)
+        if self.imagination.config.episodic_life and self.lost_lives is not None:
+            terminated = terminated | self.lost_lives
         self._elapsed += 1
         if self._stack is not None:
             self._stack.add(agent_view(self.frames))
@@ -285,9 +300,9 @@ class ImaginedEpisodes:
 class ImaginedEnv(gymnasium.Env[Pixels, Any]):
     """A predictor as a Gymnasium env: real frames at the start, predicted frames from then on.
 
-    The reward is by default the most likely sign by the predictor's reward head, and the episode terminates where its
-    termination head finds that more likely than not. `reset` draws a window of the dataset; `info` has its episode and
-    frame.
+    The reward is by default a sign by the predictor's reward head, and the episode terminates where its termination
+    head says so, both by the thresholds that are stored with the predictor. `reset` draws a window of the dataset;
+    `info` has its episode and frame. `info` of a step has `lost_life`, of predictors that predict it.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium declares it so)
@@ -331,7 +346,10 @@ class ImaginedEnv(gymnasium.Env[Pixels, Any]):
     def step(self, action: Any) -> EnvStep:
         """Predict what an action leads to."""
         rewards, terminated, truncated = self._episodes.step([action])
-        return self._episodes.observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+        lost, info = self._episodes.lost_lives, dict[str, Any]()
+        if lost is not None:
+            info["lost_life"] = bool(lost[0])
+        return self._episodes.observations[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> Pixels:
         """Return the newest frame in RGB."""
@@ -341,7 +359,8 @@ class ImaginedEnv(gymnasium.Env[Pixels, Any]):
 class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[Any], NDArray[Any]]):
     """Imagined envs predicted in one batch; where an episode ends, the next one starts in the same step.
 
-    The last observation of an ended episode is in `info["final_obs"]`, where `info["_final_obs"]` is true.
+    The last observation of an ended episode is in `info["final_obs"]`, where `info["_final_obs"]` is true;
+    `info["lost_life"]` has lost lives, of predictors that predict them.
     """
 
     metadata = {  # noqa: RUF012  (Gymnasium declares it so)
@@ -386,13 +405,17 @@ class ImaginedVectorEnv(VectorEnv[Pixels, NDArray[Any], NDArray[Any]]):
         """Predict what the actions, (B,) or (B, A), lead to."""
         rewards, terminated, truncated = self._episodes.step(actions)
         done = terminated | truncated
+        lost, info = self._episodes.lost_lives, dict[str, Any]()
+        if lost is not None:
+            info = {"lost_life": lost, "_lost_life": np.ones_like(lost)}
         if not done.any():
-            return self._episodes.observations, rewards, terminated, truncated, {}
+            return self._episodes.observations, rewards, terminated, truncated, info
         rows, final = np.flatnonzero(done), np.full(self.num_envs, None, object)
         for row, last in zip(rows, self._episodes.observations[done], strict=True):
             final[row] = last
         self._episodes.begin(rows, self.np_random)
-        return self._episodes.observations, rewards, terminated, truncated, {"final_obs": final, "_final_obs": done}
+        info |= {"final_obs": final, "_final_obs": done}
+        return self._episodes.observations, rewards, terminated, truncated, info
 
     def render(self) -> tuple[Pixels, ...]:
         """Return the newest frame of every env in RGB."""

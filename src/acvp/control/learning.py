@@ -28,6 +28,7 @@ from acvp.models import Predictor
 from acvp.seeding import generator
 
 NO_LIVES = -1
+"""Lives at the start of an imagined game: how many are left is not known, only when one is lost."""
 
 
 class ImaginedVecEnv(AgentVecEnv):
@@ -64,6 +65,7 @@ class ImaginedVecEnv(AgentVecEnv):
 
     def _advance(self, actions: NDArray[np.int64]) -> list[StepResult]:
         rewards, terminated, truncated = self._imagined.step(np.asarray(actions, np.int64))
+        lost = self._imagined.lost_lives
         last, ended = self._seen(), terminated | truncated
         first = last
         if ended.any():
@@ -71,7 +73,8 @@ class ImaginedVecEnv(AgentVecEnv):
             first = self._seen()
         return [
             StepResult(
-                last[game], float(rewards[game]), bool(terminated[game]), bool(truncated[game]), NO_LIVES,
+                last[game], float(rewards[game]), bool(terminated[game]), bool(truncated[game]),
+                self.episodes[game].lives - bool(lost is not None and lost[game]),
                 first[game] if ended[game] else None,
             )
             for game in range(self.num_envs)

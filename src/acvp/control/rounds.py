@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,9 +33,10 @@ from acvp.data.windows import Window, Windows
 from acvp.durable import make_folder, read_file, write_atomic
 from acvp.envs import Game
 from acvp.errors import UserError
-from acvp.evaluation.outcomes import NoRewardsError, calibrate, measure_outcomes
+from acvp.evaluation.outcomes import measure_outcomes
 from acvp.loaded import LoadedModel, as_model, load, view_of
 from acvp.models import fingerprint, kind_of
+from acvp.models.calibration import calibrate
 from acvp.models.layers import Calibration
 from acvp.runs import RunFolder
 from acvp.seeding import derived_seed
@@ -48,8 +48,6 @@ INFORMED = "informed:"
 """Beginning of the name of informed exploration by a predictor, as a policy of a round."""
 EPISODES = 4
 """Fewest episodes of a round: their limit is a part of the round's agent steps."""
-CALIBRATION_STEPS = 1_000
-"""Held-out agent steps by which the heads of a predictor are calibrated, at most."""
 ERROR_WINDOWS, ERROR_STEPS, OUTCOME_STEPS = 16, 10, 200
 """Windows of the newest data, steps ahead, and steps with and without rewards, on which the predictor before is
 measured."""
@@ -189,15 +187,18 @@ class Round:
         _require_finished(train(options, store, make_config(options, store), self.console).exit_code)
 
     def calibrate(self) -> None:
-        """Calibrate the heads on held-out episodes, on all if those have no reward, or not at all."""
+        """Calibrate the heads on held-out episodes, on all if those have no reward, or not at all.
+
+        Without thresholds: an agent learns from expected rewards, and a false end of an episode would cost it returns.
+        """
         if self.calibration.exists():
             return
         store = join(self._all_data)
         _, held_out = split(store, test_fraction=0.1, seed=self.config.seed)
         model, calibration = as_model(self.predictor, load(self.predictor), self.config.device), Calibration()
         for judged in (held_out, store):
-            with suppress(NoRewardsError):
-                calibration = calibrate(model, judged, count=CALIBRATION_STEPS, seed=self.config.seed)
+            if any(episode.rewards.any() for episode in judged):
+                calibration = calibrate(model.predictor, model.view, judged, seed=self.config.seed, thresholds=False)
                 break
         write_atomic(self.calibration, json.dumps(asdict(calibration)).encode())
 

@@ -143,6 +143,12 @@ class Episode:
             f"reward {float(self.rewards.sum()):g}, {end}, seed {h.seed}, {size:,.0f} kB)"
         )
 
+    @property
+    def lost_lives(self) -> NDArray[np.bool_]:
+        """Whether each action lost a life, (T,)."""
+        lost: NDArray[np.bool_] = (self.lives[1:] < self.lives[:-1]) & (self.lives[1:] >= 0)
+        return lost
+
     def frames(self, start: int = 0, stop: int | None = None) -> NDArray[np.uint8]:
         """Return frames as RGB (n, H, W, 3)."""
         stored = self.stored(start, stop)

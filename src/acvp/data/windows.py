@@ -67,6 +67,8 @@ class WindowBatch(NamedTuple):
     terminated: NDArray[np.bool_]
     """(B, L - 1): the game ended by its own rules with this action."""
     palette: Palette | None
+    lost_lives: NDArray[np.bool_]
+    """(B, L - 1): a life was lost with this action."""
 
 
 class Priority(NamedTuple):
@@ -107,19 +109,22 @@ class Windows:
         before = int(self._stops[position - 1]) if position else 0
         return WindowStart(position, starts_of(self.store.entries[position].frames, self.window)[number - before])
 
-    def event_weights(self) -> NDArray[np.float64]:
+    def event_weights(self, *, lost_lives: bool = False) -> NDArray[np.float64]:
         """Return weights (len(windows),) by the events to predict: a reward above 0, one below 0, a termination.
+
+        Lost lives are events too, where they are asked for.
 
         The windows of each kind of event have the same total weight, so that terminations, which are few, are not lost
         among rewards. Windows without events have weight 0.
         """
-        windows_by_kind: tuple[list[int], ...] = ([], [], [])
+        windows_by_kind: tuple[list[int], ...] = ([], [], [], [])
         first = 0
         for position, entry in enumerate(self.store.entries):
             starts, episode = starts_of(entry.frames, self.window), self.store[position]
             last_step = [entry.frames - 2] if episode.header.terminated else []
             rewards = np.flatnonzero(episode.rewards > 0).tolist(), np.flatnonzero(episode.rewards < 0).tolist()
-            for numbers, events in zip(windows_by_kind, (*rewards, last_step), strict=True):
+            lost = np.flatnonzero(episode.lost_lives).tolist() if lost_lives else []
+            for numbers, events in zip(windows_by_kind, (*rewards, last_step, lost), strict=True):
                 numbers += [first + start - starts.start for start in self._before(events, starts)]
             first = int(self._stops[position])
         weights = np.zeros(len(self))
@@ -189,7 +194,7 @@ class Windows:
         frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
         actions = blank_actions(self.store.info.action_range, len(numbers), length - 1)
         rewards = np.zeros((len(numbers), length - 1), np.float32)
-        terminated = np.zeros((len(numbers), length - 1), np.bool_)
+        terminated, lost = np.zeros((2, len(numbers), length - 1), np.bool_)
         for row, number in enumerate(numbers.tolist()):
             position, start = self.locate(number)
             episode, stop, padding = self.store[position], start + length, max(0, -start)
@@ -197,12 +202,13 @@ class Windows:
             frames[row, :padding] = frames[row, padding]
             actions[row, padding:] = episode.actions[start + padding : stop - 1]
             rewards[row, padding:] = episode.rewards[start + padding : stop - 1]
+            lost[row, padding:] = episode.lost_lives[start + padding : stop - 1]
             if length > 1:
                 terminated[row, -1] = episode.header.terminated and stop == len(episode)
         palette = self.store.palette
         if self.view is None:
-            return WindowBatch(frames, actions, rewards, terminated, palette)
-        return WindowBatch(self.view.apply(frames, palette), actions, rewards, terminated, None)
+            return WindowBatch(frames, actions, rewards, terminated, palette, lost)
+        return WindowBatch(self.view.apply(frames, palette), actions, rewards, terminated, None, lost)
 
     def frames(self, position: int, start: int, stop: int) -> NDArray[np.uint8]:
         """Return frames of an episode as stored: (n, H, W) indices in the dataset's palette, or (n, H, W, 3) RGB."""

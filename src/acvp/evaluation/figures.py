@@ -214,7 +214,7 @@ MOST_WITH_BANDS = 4
 """Columns of numbers with bands that a terminal has room for."""
 AT_STEPS = ("error", "gain")
 """Metrics with a separate table by step, besides the leading one."""
-OUTCOMES = ("reward", "termination")
+OUTCOMES = ("reward", "termination", "lost_life")
 """What is predicted besides frames."""
 TITLES = {"exact_steps": "Exact steps", "kept_steps": "Steps object kept"}
 
@@ -298,7 +298,14 @@ def _keys(body: Mapping[str, Any], bands: bool) -> list[TextTable]:
 def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
     """Return the table of rewards and terminations one step ahead, of runs that predict them."""
     rows = [
-        (name, what, number(scores["balanced_accuracy"]), recall, _areas(scores), number(scores["calibration_error"]))
+        (
+            name,
+            what.replace("_", " "),
+            number(scores["balanced_accuracy"]),
+            recall,
+            _areas(scores),
+            number(scores["calibration_error"]),
+        )
         for name, outcome in body["outcomes"].items()
         for what, scores in ((what, outcome[what]) for what in OUTCOMES if what in outcome)
         for recall in [", ".join(f"{kind} {number(share)}" for kind, share in scores["recall"].items())]
@@ -308,9 +315,11 @@ def _outcomes(body: Mapping[str, Any]) -> list[TextTable]:
 
 
 def _areas(scores: Mapping[str, Any]) -> str:
-    """Return the areas under the ROC curves of rewards, or of terminations; early files have none."""
+    """Return the areas under the ROC curves of rewards, terminations or lost lives; early files have none."""
     areas = scores.get("area_under_curve", {})
-    shown = [f"{kind} {number(areas[kind])}" for kind in ("negative", "positive", "terminates") if kind in areas]
+    shown = [
+        f"{kind} {number(areas[kind])}" for kind in ("negative", "positive", "terminates", "lost") if kind in areas
+    ]
     return ", ".join(shown) or "–"
 
 

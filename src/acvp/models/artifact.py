@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from huggingface_hub import ModelHubMixin, snapshot_download
 from torch import nn
 
 from acvp.artifacts import (
+    CONFIG_NAME,
     REQUIRED,
     ArtifactError,
     Kind,
@@ -21,7 +22,9 @@ from acvp.artifacts import (
     to_files,
     write_folder,
 )
+from acvp.durable import seal, unseal
 from acvp.models.config import ConfigError, build, config_from_dict, config_to_dict
+from acvp.models.layers import Calibration
 
 KIND = Kind("a predictor", format=1, network="predictor")
 
@@ -54,7 +57,16 @@ class About:
 def predictor_files(predictor: Shareable, *, half: bool = False) -> dict[str, bytes]:
     """Return the files of a predictor by name; `half` stores its weights in 16 bits, to be shared."""
     config = config_to_dict(predictor.config)
+    if predictor.calibration != Calibration():
+        config["calibration"] = asdict(predictor.calibration)
     return to_files(KIND, predictor, config, predictor.about, card(predictor), half=half)
+
+
+def calibrated_files(files: Mapping[str, bytes], calibration: Calibration) -> dict[str, bytes]:
+    """Return the files of a predictor with another calibration; the weights stay as they are, bit for bit."""
+    config = unseal(files[CONFIG_NAME])
+    config[KIND.network] |= {"calibration": asdict(calibration)}
+    return {**files, CONFIG_NAME: seal(config)}
 
 
 def predictor_from_files(files: Mapping[str, bytes]) -> Shareable:
@@ -65,7 +77,11 @@ def predictor_from_files(files: Mapping[str, bytes]) -> Shareable:
 
 
 def _build(config: dict[str, Any]) -> tuple[Shareable, About | None]:
-    predictor: Shareable = build(config_from_dict(config[KIND.network]))
+    network = dict(config[KIND.network])
+    calibration = network.pop("calibration", None)
+    predictor: Shareable = build(config_from_dict(network))
+    if calibration is not None:
+        predictor.calibration = Calibration.from_dict(calibration)
     about = config["about"]
     if about is None:
         return predictor, None
@@ -102,6 +118,7 @@ class Shareable(nn.Module, ModelHubMixin):
 
     config: Any
     about: About | None
+    calibration: Calibration
 
     def _save_pretrained(self, save_directory: Path) -> None:
         write_folder(save_directory, predictor_files(self))
@@ -129,7 +146,7 @@ class Shareable(nn.Module, ModelHubMixin):
 
 
 def fingerprint(predictor: Shareable) -> str:
-    """Return a short hash of a predictor's weights and configuration, by which kept results name their predictor.
+    """Return a short hash of a predictor's weights, configuration and calibration, by which results name it.
 
     Fields at their default do not count, so that a new field changes no hash.
     """
@@ -138,6 +155,8 @@ def fingerprint(predictor: Shareable) -> str:
     chosen = {field.name: getattr(config, field.name) for field in fields(config)}
     chosen = {field.name: chosen[field.name] for field in fields(config) if chosen[field.name] != field.default}
     digest = hashlib.sha256(repr((type(config).__name__, chosen)).encode())
+    if predictor.calibration != Calibration():
+        digest.update(repr(predictor.calibration).encode())
     for name, tensor in predictor.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.numpy(force=True).tobytes())

@@ -41,6 +41,8 @@ class MlpConfig(BaselineConfig):
     """Units of the four hidden layers; the action joins the second."""
     predict_rewards: bool = False
     """Whether the network has reward and termination heads (the paper's future work)."""
+    predict_lives: bool = False
+    """Whether these heads also predict a lost life."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +72,9 @@ class MlpPredictor(HistoryPredictor, kind="mlp"):
         self.fc3 = linear(second + config.actions, third, generator)
         self.fc4 = linear(third, fourth, generator)
         self.fc5 = linear(fourth, pixels, generator)
-        self.heads = RewardTerminationHeads(third, generator) if config.predict_rewards else None
+        self.heads = (
+            RewardTerminationHeads(third, generator, lives=config.predict_lives) if config.predict_rewards else None
+        )
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:

@@ -228,6 +228,8 @@ class NetworkConfig(PredictorConfig):
     """Units n of the encoded and of the transformed feature vector."""
     predict_rewards: bool = False
     """Whether the network has reward and termination heads (the paper's future work)."""
+    predict_lives: bool = False
+    """Whether these heads also predict a lost life."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

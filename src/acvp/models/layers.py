@@ -3,14 +3,17 @@
 Biases begin at zero, every random number comes from the generator passed in. Here is also the one definition of reward
 classes: 0 negative, 1 zero, 2 positive.
 
+A head gives logits (Outcome). A predictor's Calibration makes probabilities of them and decides, by thresholds.
+
 Shapes: B batch, K predicted steps, n hidden units.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import Any, NamedTuple, Self
+from math import log, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -136,10 +139,27 @@ class Outcome(NamedTuple):
     """Logits of the reward classes, (B, 3)."""
     termination: Tensor
     """Logit of the end of the episode, (B,)."""
+    lost_life: Tensor | None = None
+    """Logit of a lost life, (B,); None: not predicted."""
 
-    def plus(self, other: Self) -> Self:
+    @classmethod
+    def combined(cls, outcomes: Sequence[Outcome], combine: Callable[[list[Tensor]], Tensor]) -> Outcome:
+        """Return the outcome whose logits are combined from those of several, which predict the same."""
+        lives = [outcome.lost_life for outcome in outcomes if outcome.lost_life is not None]
+        return cls(
+            reward=combine([outcome.reward for outcome in outcomes]),
+            termination=combine([outcome.termination for outcome in outcomes]),
+            lost_life=combine(lives) if lives else None,
+        )
+
+    def plus(self, other: Outcome) -> Outcome:
         """Return the outcome whose logits are the sums of both."""
-        return self._replace(reward=self.reward + other.reward, termination=self.termination + other.termination)
+        return Outcome.combined([self, other], lambda logits: logits[0] + logits[1])
+
+    @classmethod
+    def of_windows(cls, outcomes: Sequence[Outcome], rows: int) -> Outcome:
+        """Return the logits (B, K, …) of windows, of K steps with B rows each, or of one batch of B·K."""
+        return cls.combined(outcomes, lambda logits: torch.stack(logits, 1).view(rows, -1, *logits[0].shape[1:]))
 
     def expected_rewards(self) -> Tensor:
         """Return the expected sign of the reward, from −1 to 1: P(positive) − P(negative), (B,)."""
@@ -156,22 +176,17 @@ class Outcome(NamedTuple):
         of_termination = torch.stack((ending, torch.zeros_like(ending)), 1).log_softmax(1)
         return -(of_reward.exp() * of_reward).sum(1) - (of_termination.exp() * of_termination).sum(1)
 
-    def reward_signs(self) -> NDArray[np.int64]:
-        """Return the sign of the likeliest reward, −1, 0 or 1, (B,)."""
-        signs: NDArray[np.int64] = self.reward.argmax(1).numpy(force=True) - 1
-        return signs
 
-    def terminated(self) -> NDArray[np.bool_]:
-        """Return whether the end of the episode is likelier than not, (B,)."""
-        ended: NDArray[np.bool_] = self.termination.numpy(force=True) > 0
-        return ended
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Corrects logits so that probabilities are the frequencies found in data: scale · logits + bias (Platt, 1999).
+    """Makes probabilities of a predictor's outcomes, and decides by thresholds; both are found on held-out data.
 
-    Heads are trained on windows in which rewards are more frequent than in the game, and may be too sure.
+    Logits are corrected so that probabilities are the frequencies found in data: scale · logits + bias (Platt, 1999).
+    Heads are trained on windows in which rewards are more frequent than in the game, and may be too sure. The defaults
+    correct nothing, and decide for what is likeliest.
     """
 
     reward_scale: float = 1.0
@@ -179,6 +194,18 @@ class Calibration:
     """Of the classes negative, zero and positive."""
     termination_scale: float = 1.0
     termination_bias: float = 0.0
+    lost_life_scale: float = 1.0
+    lost_life_bias: float = 0.0
+    reward_thresholds: tuple[float, float] | None = None
+    """Probabilities of a negative and of a positive reward above which it is decided for; where both are above, the one
+    that is above by the larger factor. None: the likeliest of the three classes."""
+    termination_threshold: float = 0.5
+    lost_life_threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        thresholds = (*(self.reward_thresholds or ()), self.termination_threshold, self.lost_life_threshold)
+        if not all(0 < threshold < 1 for threshold in thresholds):
+            raise ValueError(f"thresholds are {thresholds}; probabilities between 0 and 1 are possible")
 
     def apply(self, outcome: Outcome) -> Outcome:
         """Return the calibrated logits of an outcome."""
@@ -186,12 +213,56 @@ class Calibration:
         return Outcome(
             reward=self.reward_scale * outcome.reward.float() + bias,
             termination=self.termination_scale * outcome.termination.float() + self.termination_bias,
+            lost_life=None
+            if outcome.lost_life is None
+            else self.lost_life_scale * outcome.lost_life.float() + self.lost_life_bias,
         )
+
+    def reward_scores(self, calibrated: Outcome) -> Tensor:
+        """Return scores of the reward classes, the highest of which is decided for, (B, 3)."""
+        if self.reward_thresholds is None:
+            return calibrated.reward
+        below, above = self.reward_thresholds
+        levels = torch.tensor([log(below), 0.0, log(above)], device=calibrated.reward.device)
+        decisive = calibrated.reward.float().log_softmax(1) - levels
+        return torch.cat((decisive[:, :1], torch.zeros_like(decisive[:, :1]), decisive[:, 2:]), 1)
+
+    def reward_signs(self, calibrated: Outcome) -> NDArray[np.int64]:
+        """Return the sign of the reward that is decided for, −1, 0 or 1, (B,)."""
+        signs: NDArray[np.int64] = self.reward_scores(calibrated).argmax(1).numpy(force=True) - 1
+        return signs
+
+    def terminated(self, calibrated: Outcome) -> Flags:
+        """Return whether the end of the episode is decided for, (B,)."""
+        return _above(calibrated.termination, self.termination_threshold)
+
+    def lost_lives(self, calibrated: Outcome) -> Flags | None:
+        """Return whether a lost life is decided for, (B,); None: not predicted."""
+        return None if calibrated.lost_life is None else _above(calibrated.lost_life, self.lost_life_threshold)
+
+    def text(self) -> str:
+        """Return the thresholds as a sentence has them."""
+        negative, positive = self.reward_thresholds or (None, None)
+        values = {
+            "a negative reward": negative, "a positive reward": positive,
+            "termination": self.termination_threshold, "a lost life": self.lost_life_threshold,
+        }  # fmt: skip
+        listed = [f"{name} above {value:.3g}" for name, value in values.items() if value not in (None, 0.5)]
+        return f"probability of {', '.join(listed)}" if listed else "the likeliest outcome"
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Calibration:
         """Return the calibration whose fields JSON holds."""
-        return cls(**values | {"reward_bias": tuple(values["reward_bias"])})
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        return cls(**fields)
+
+
+def _above(logits: Tensor, threshold: float) -> Flags:
+    """Return where probabilities, given as logits, are above a threshold."""
+    above: Flags = logits.numpy(force=True) > log(threshold / (1 - threshold))
+    return above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,16 +281,22 @@ class ActionFactors:
 
 
 class RewardTerminationHeads(nn.Module):
-    """Reward and termination logits from the transformed feature: the paper's future work, off by default."""
+    """Reward and termination logits from the transformed feature: the paper's future work, off by default.
 
-    def __init__(self, hidden: int, generator: torch.Generator) -> None:
+    The logit of a lost life is a third head. Its weight begins at zero and draws no random number, so that all other
+    initial weights are those of a network without it.
+    """
+
+    def __init__(self, hidden: int, generator: torch.Generator, *, lives: bool = False) -> None:
         super().__init__()
         self.reward = linear(hidden, 3, generator)
         self.termination = linear(hidden, 1, generator)
+        self.lost_life = linear(hidden, 1, torch.Generator(generator.device), bound=0.0) if lives else None
 
     def forward(self, h_dec: Tensor) -> Outcome:
         """Return the outcome of transformed features (B, n)."""
-        return Outcome(reward=self.reward(h_dec), termination=self.termination(h_dec)[:, 0])
+        lost_life = None if self.lost_life is None else self.lost_life(h_dec)[:, 0]
+        return Outcome(reward=self.reward(h_dec), termination=self.termination(h_dec)[:, 0], lost_life=lost_life)
 
 
 def head_losses(reward: Tensor, termination: Tensor, rewards: Tensor, terminations: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,5 +305,9 @@ def head_losses(reward: Tensor, termination: Tensor, rewards: Tensor, terminatio
     Only a reward's sign is predicted: rewards of the games differ by orders of magnitude.
     """
     of_reward = functional.cross_entropy(reward.float().flatten(0, 1), reward_classes(rewards).flatten())
-    of_termination = functional.binary_cross_entropy_with_logits(termination.float(), terminations.float())
-    return of_reward, of_termination
+    return of_reward, flag_loss(termination, terminations)
+
+
+def flag_loss(logits: Tensor, flags: Tensor) -> Tensor:
+    """Return the cross-entropy of logits (B, K) of a termination or a lost life beside the truth (B, K)."""
+    return functional.binary_cross_entropy_with_logits(logits.float(), flags.float())

@@ -185,7 +185,11 @@ class StackedFramesPredictor(HistoryPredictor):
         self.encoder = FrameEncoder(config, config.context, generator)
         self.transform = transform
         self.decoder = FrameDecoder(config, generator)
-        self.heads = RewardTerminationHeads(config.hidden, generator) if config.predict_rewards else None
+        self.heads = (
+            RewardTerminationHeads(config.hidden, generator, lives=config.predict_lives)
+            if config.predict_rewards
+            else None
+        )
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
@@ -293,7 +297,11 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         self.lstm = ClippedLstm(config.hidden, config.hidden, config.gate_clip, generator)
         self.transform = action_transform(config, generator)
         self.decoder = FrameDecoder(config, generator)
-        self.heads = RewardTerminationHeads(config.hidden, generator) if config.predict_rewards else None
+        self.heads = (
+            RewardTerminationHeads(config.hidden, generator, lives=config.predict_lives)
+            if config.predict_rewards
+            else None
+        )
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:

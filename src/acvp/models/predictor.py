@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.config import ConfigError, DatasetSplit, FrameShape, PredictorConfig, Progress, build, register
-from acvp.models.layers import ActionFactors, Outcome, head_losses
+from acvp.models.layers import ActionFactors, Calibration, Outcome, flag_loss, head_losses
 from acvp.models.pixels import ActionScale, FrameError, Normalizer, check_frames, check_window
 
 Metrics = dict[str, Tensor]
@@ -57,6 +57,8 @@ class Predictions(NamedTuple):
     """Reward logits (B, K, 3) of a predictor with heads."""
     termination: Tensor | None = None
     """Termination logits (B, K) of a predictor with heads."""
+    lost_life: Tensor | None = None
+    """Logits (B, K) of a lost life, of a predictor that predicts it."""
 
 
 class TrainingBatch(NamedTuple):
@@ -76,6 +78,8 @@ class TrainingBatch(NamedTuple):
     """Whether every prediction sees real frames only; else each prediction is input to the next."""
     reward_weight: float = 1.0
     """Factor on the losses of the reward and termination heads."""
+    lost_lives: Tensor | None = None
+    """Whether an action lost a life, (B, T); None: not known, and not learned."""
 
     def rows(self, first: int, last: int) -> Self:
         """Return the batch of some of the windows."""
@@ -84,6 +88,7 @@ class TrainingBatch(NamedTuple):
             actions=self.actions[first:last],
             rewards=self.rewards[first:last],
             terminations=self.terminations[first:last],
+            lost_lives=None if self.lost_lives is None else self.lost_lives[first:last],
         )
 
 
@@ -119,6 +124,8 @@ class Predictor(Shareable):
         self.action_scale = ActionScale(config.action_range)
         self.normalizer = Normalizer(config.frame, config.pixel_scale)
         self.about: About | None = None
+        self.calibration = Calibration()
+        """Of the outcomes; stored with the weights."""
 
     # --- Before training ----------------------------------------------------------------------------------------------
 
@@ -217,7 +224,7 @@ class Predictor(Shareable):
             batch.frames, batch.actions, predict=batch.predict, teacher_forcing=batch.teacher_forcing
         )
         frame_loss = squared_error_loss(predictions.frames, batch.frames[:, -batch.predict :])
-        return joint_loss(frame_loss, predictions.reward, predictions.termination, batch)
+        return joint_loss(frame_loss, predictions.reward, predictions.termination, batch, predictions.lost_life)
 
     def wrong_pixels(self, predicted: Tensor, true: Tensor) -> Tensor:
         """Return which pixels of normalized frames (..., C, H, W) differ in color, (..., H, W)."""
@@ -279,18 +286,26 @@ def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
 
 
 def joint_loss(
-    frame_loss: Tensor, reward: Tensor | None, termination: Tensor | None, batch: TrainingBatch
+    frame_loss: Tensor,
+    reward: Tensor | None,
+    termination: Tensor | None,
+    batch: TrainingBatch,
+    lost_life: Tensor | None = None,
 ) -> tuple[Tensor, Metrics]:
-    """Return the frames' loss plus that of reward (B, K, 3) and termination logits (B, K), and the parts."""
+    """Return the frames' loss plus that of reward (B, K, 3), termination and lost-life logits (B, K), and the parts."""
     if reward is None or termination is None:
         return frame_loss, {}
     steps = reward.shape[1]
     of_reward, of_termination = head_losses(
         reward, termination, batch.rewards[:, -steps:], batch.terminations[:, -steps:]
     )
-    parts = {"frame_loss": frame_loss, "reward_loss": of_reward, "termination_loss": of_termination}
-    loss = frame_loss + batch.reward_weight * (of_reward + of_termination)
-    return loss, {name: part.detach() for name, part in parts.items()}
+    of_heads = {"reward_loss": of_reward, "termination_loss": of_termination}
+    total = of_reward + of_termination
+    if lost_life is not None and batch.lost_lives is not None:
+        of_heads["lost_life_loss"] = flag_loss(lost_life, batch.lost_lives[:, -steps:])
+        total = total + of_heads["lost_life_loss"]
+    parts = {"frame_loss": frame_loss} | of_heads
+    return frame_loss + batch.reward_weight * total, {name: part.detach() for name, part in parts.items()}
 
 
 def build_predictor(config: PredictorConfig, generator: torch.Generator | None = None) -> Predictor:
@@ -320,8 +335,7 @@ def _joined(steps: list[tuple[Tensor, State]]) -> Predictions:
     outcomes = [state.outcome for _, state in steps if state.outcome is not None]
     if not outcomes:
         return Predictions(frames)
-    reward, termination = (torch.stack(logits, 1) for logits in zip(*outcomes, strict=True))
-    return Predictions(frames, reward, termination)
+    return Predictions(frames, *Outcome.of_windows(outcomes, len(frames)))
 
 
 def as_window(frames: Tensor, outcome: Outcome | None, rows: int) -> Predictions:
@@ -329,7 +343,7 @@ def as_window(frames: Tensor, outcome: Outcome | None, rows: int) -> Predictions
     frames = frames.view(rows, -1, *frames.shape[1:])
     if outcome is None:
         return Predictions(frames)
-    return Predictions(frames, outcome.reward.view(rows, -1, 3), outcome.termination.view(rows, -1))
+    return Predictions(frames, *Outcome.of_windows([outcome], rows))
 
 
 @dataclass(frozen=True, kw_only=True)

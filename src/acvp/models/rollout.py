@@ -27,9 +27,9 @@ class Rollout(NamedTuple):
     frames: NDArray[np.uint8]
     """(K, H, W, C), or with a batch (B, K, H, W, C)."""
     rewards: NDArray[np.int64]
-    """Signs of the predicted rewards, −1, 0 or 1, (K,) or (B, K)."""
+    """Signs of the predicted rewards, −1, 0 or 1, by the predictor's thresholds, (K,) or (B, K)."""
     terminations: NDArray[np.float32]
-    """Predicted probabilities that the step ends the episode, (K,) or (B, K)."""
+    """Calibrated probabilities that the step ends the episode, (K,) or (B, K)."""
 
 
 def rollout(predictor: Predictor, frames: NDArray[np.uint8], actions: NDArray[Any]) -> NDArray[np.uint8]:
@@ -50,7 +50,8 @@ def rollout_with_rewards(predictor: Predictor, frames: NDArray[np.uint8], action
             f"a {type(predictor).__name__} without reward and termination heads predicts frames only; train one with "
             "--predict-rewards, or the pixel-exact predictor"
         )
-    rewards = np.stack([outcome.reward_signs() for outcome in outcomes], 1)  # (B, K)
+    outcomes = [predictor.calibration.apply(outcome) for outcome in outcomes]
+    rewards = np.stack([predictor.calibration.reward_signs(outcome) for outcome in outcomes], 1)  # (B, K)
     terminations = np.stack([outcome.termination.sigmoid().numpy(force=True) for outcome in outcomes], 1)
     if predicted.ndim == 4:
         return Rollout(predicted, rewards[0], terminations[0])

@@ -59,6 +59,8 @@ class PixelConfig(PredictorConfig):
     """Whether each pixel is restricted to the colors that the training episodes show at or near it."""
     predict_rewards: bool = True
     """Whether the network has reward and termination heads."""
+    predict_lives: bool = False
+    """Whether these heads also predict a lost life."""
     events: int = 0
     """Features of the finest grid whose maximum over positions feeds the heads, as a hit may be anywhere; 0: none."""
 

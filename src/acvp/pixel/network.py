@@ -122,7 +122,7 @@ def position_heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequen
         convolution(config.channels[-1], POSITION_CHANNELS, 1, 1, (0, 0), generator),
         nn.ReLU(),
         nn.Flatten(),
-        RewardTerminationHeads(POSITION_CHANNELS * height * width, generator),
+        RewardTerminationHeads(POSITION_CHANNELS * height * width, generator, lives=config.predict_lives),
     )
 
 
@@ -132,7 +132,7 @@ def event_heads(config: PixelConfig, generator: torch.Generator) -> nn.Sequentia
         convolution(config.channels[0], config.events, 1, 1, (0, 0), generator),
         nn.MaxPool2d(config.grid),
         nn.Flatten(),
-        RewardTerminationHeads(config.events, generator),
+        RewardTerminationHeads(config.events, generator, lives=config.predict_lives),
     )
 
 

@@ -99,7 +99,9 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         height, width, colors = *config.frame[:2], len(config.palette)
         self.object_network = ObjectNetwork(config, generator)
         self.object_events = linear(config.features, EVENTS, generator) if config.predict_rewards else None
-        self.object_heads = RewardTerminationHeads(EVENTS, generator) if config.predict_rewards else None
+        self.object_heads = (
+            RewardTerminationHeads(EVENTS, generator, lives=config.predict_lives) if config.predict_rewards else None
+        )
         self.recall = Recall(config, generator) if config.recalls else None
         self.register_buffer("background", torch.zeros(height, width, -(-colors // 8), dtype=torch.uint8))
         self.register_buffer("usual", torch.zeros(height, width, dtype=torch.uint8))

@@ -273,9 +273,8 @@ class PixelPredictor(Predictor, kind="pixel"):
         known = [outcome for outcome in outcomes if outcome is not None]
         if not known:
             return joint_loss(loss, None, None, batch)
-        reward = torch.stack([outcome.reward for outcome in known], 1).view(rows, -1, 3)
-        termination = torch.stack([outcome.termination for outcome in known], 1).view(rows, -1)
-        return joint_loss(loss, reward, termination, batch)
+        reward, termination, lost_life = Outcome.of_windows(known, rows)
+        return joint_loss(loss, reward, termination, batch, lost_life)
 
     def action_factors(self) -> list[ActionFactors]:
         """Return the gains and shifts of the U-Net."""

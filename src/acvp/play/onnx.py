@@ -46,7 +46,8 @@ class Graphs:
     state: tuple[str, ...]
     """Names of the tensors of a state."""
     outcome: bool
-    """Whether a step also returns `reward` logits (1, 3) and a `termination` logit (1,)."""
+    """Whether a step also returns `reward` scores (1, 3), the highest of which is decided for, and the `termination`
+    logit (1,)."""
 
 
 class _Observe(nn.Module):
@@ -73,9 +74,20 @@ class _Step(nn.Module):
         state = self._make(**dict(zip(self._names, tensors, strict=True)))
         frame, following = self.predictor.predict(state, action)
         following = self.predictor.settled(following)
-        outcome = () if following.outcome is None else tuple(following.outcome)
+        outcome = _decisive(self.predictor, following)
         after = following.tensors()
         return (self.predictor.normalizer.to_uint8(frame), *outcome, *(after[name] for name in self._names))
+
+
+def _decisive(predictor: Predictor, state: State) -> tuple[Tensor, ...]:
+    """Return scores of the reward classes, the highest of which is decided for, and the calibrated termination logit.
+
+    Nothing without heads.
+    """
+    if state.outcome is None:
+        return ()
+    calibrated = predictor.calibration.apply(state.outcome)
+    return predictor.calibration.reward_scores(calibrated), calibrated.termination
 
 
 class _Agent(nn.Module):
@@ -231,7 +243,7 @@ def compare(predictor: Predictor, graphs: Graphs) -> None:
         if np.abs(difference).max() > (0 if predictor.names_colors else 1):
             raise UserError(f"step {step} in ONNX differs from torch by {np.abs(difference).max()} pixel values")
         if state.outcome is not None:
-            for name, ours in zip(("reward", "termination"), state.outcome, strict=True):
+            for name, ours in zip(("reward", "termination"), _decisive(predictor, state), strict=True):
                 _refuse_difference(step, name, ours.numpy(), outputs[name])
 
 

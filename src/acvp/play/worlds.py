@@ -159,8 +159,10 @@ class ImaginedWorld:
         frame, state = next(imagine(self.predictor, before.predictor_state, torch.tensor([[action]])))
         reward = termination = uncertainty = picture = None
         if state.outcome is not None:
-            reward = int(state.outcome.reward_signs()[0])
-            termination = float(state.outcome.termination[0].sigmoid())
+            calibration = self.predictor.calibration
+            outcome = calibration.apply(state.outcome)
+            reward = int(calibration.reward_signs(outcome)[0])
+            termination = float(outcome.termination[0].sigmoid())
         if self.shows_uncertainty:
             uncertainty = self.predictor.uncertainty(before.predictor_state, torch.tensor([action]), frame)
         if uncertainty is not None:  # (1, h, w)

@@ -79,7 +79,8 @@ class TrainConfig:
     """Training time in wall-clock minutes (core-minutes with --clock core, see --help-all), shared as in the preset.
     For a run started with fewer minutes, the difference is added."""
     predict_rewards: bool = False
-    """Also train reward and termination heads. The pixel model always has them."""
+    """Also train reward and termination heads, and one for lost lives if the game has lives. The pixel model always has
+    them."""
     device: Device = "auto"
     devices: int = 1
     """Number of GPUs or CPU processes for data-parallel training. Under torchrun, its own setting is used."""
@@ -242,6 +243,9 @@ class TrainingConfig:
     """Held-out windows."""
     horizons: tuple[int, ...] = (1, 10, 30)
     """Prediction steps at which the held-out error is measured."""
+    calibration_steps: int = 1_000
+    """Held-out agent steps on which the probabilities of rewards, terminations and lost lives are calibrated after
+    training, and the thresholds chosen that are stored with the predictor. 0: neither."""
     shares: tuple[float, ...] = ()
     """Shares of the windows drawn from each of several datasets; empty: by the number of windows."""
     init: str = ""
@@ -256,6 +260,8 @@ class TrainingConfig:
             raise UserError(
                 f"evaluate_every {self.evaluate_every}, windows {self.windows}, horizons {self.horizons}: at least 1"
             )
+        if self.calibration_steps < 0:
+            raise UserError(f"calibration_steps is {self.calibration_steps}; it must be 0 or more")
         needed = self.predictor.context
         for number, phase in enumerate(self.phases):
             if phase.context < needed:

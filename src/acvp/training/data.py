@@ -39,6 +39,7 @@ def to_device(batch: WindowBatch, predictor: Predictor) -> TrainingBatch:
         torch.from_numpy(batch.actions).to(device),
         torch.from_numpy(batch.rewards).to(device),
         torch.from_numpy(batch.terminated).to(device),
+        lost_lives=torch.from_numpy(batch.lost_lives).to(device),
     )
 
 
@@ -83,10 +84,14 @@ class TrainingData:
             weights = self._shared(windows, window_priorities(windows, self._priorities))
             priorities += windows.priority(phase.priority_share, weights)
         if phase.event_share:
-            priorities += windows.priority(phase.event_share, self._shared(windows, windows.event_weights()))
+            priorities += windows.priority(phase.event_share, self._shared(windows, self._event_weights(windows)))
         if self.config.shares:  # all the rest
             priorities += windows.priority(1.0, self._shared(windows, np.ones(len(windows))))
         return priorities
+
+    def _event_weights(self, windows: Windows) -> NDArray[np.float64]:
+        """Return weights by the events that the predictor learns."""
+        return windows.event_weights(lost_lives=getattr(self.config.predictor, "predict_lives", False))
 
     def _shared(self, windows: Windows, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         return windows.share_out(weights, self.config.shares) if self.config.shares else weights

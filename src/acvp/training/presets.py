@@ -45,6 +45,8 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
         fields = kind.sizes(config.preset, data.frame) | kind.prepare(data)
         if config.predict_rewards:
             fields |= {"predict_rewards": True}
+        if fields.get("predict_rewards") and hasattr(kind.config_class, "predict_lives"):
+            fields |= {"predict_lives": has_lives(train)}
         training = PRESETS[config.preset](kind.config_class(**fields))
     else:
         initial = initial_predictor(config.init, config.model, view, store)
@@ -56,6 +58,11 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
         if config.minutes is None
         else replace(training, phases=within_minutes(training.phases, config.minutes))
     )
+
+
+def has_lives(store: EpisodeStore) -> bool:
+    """Return whether a dataset is of a game with lives, by its first episode."""
+    return len(store) > 0 and bool((store[0].lives >= 0).any())
 
 
 def initial_predictor(name: str, model: str, view: str, store: EpisodeStore) -> Predictor:

@@ -34,6 +34,8 @@ from acvp.models import (
     predictor_files,
     without_denormals,
 )
+from acvp.models.calibration import calibrate
+from acvp.models.layers import Calibration
 from acvp.runs import RunFolder, clock, default_path, differences, machine, peak_memory_bytes
 from acvp.training.config import Phase, TrainConfig, TrainingConfig, prolonged, total_minutes
 from acvp.training.data import TrainingData, to_device
@@ -110,6 +112,7 @@ def _finish(trainer: Trainer, share: str | None) -> None:
         for line in conclusions.lines():
             display.print(line)
         advice = "" if conclusions.learned else "no better than copying the last frame so far; "
+        trainer.predictor.calibration = calibrated(trainer)
         write_predictor(trainer, conclusions)
     if share:
         display.print(share)
@@ -125,6 +128,19 @@ def conclude(trainer: Trainer) -> Conclusions:
     conclusions = compare_with_copying(trainer.predictor, trainer.data, trainer.check_stop)
     trainer.predictor.train()
     return conclusions
+
+
+def calibrated(trainer: Trainer) -> Calibration:
+    """Return the calibration of the finished predictor on held-out episodes; one that changes nothing without heads."""
+    data, training = trainer.data, trainer.config
+    if not (training.calibration_steps and getattr(training.predictor, "predict_rewards", False)):
+        return Calibration()
+    trainer.predictor.eval()
+    options: dict[str, Any] = {"count": training.calibration_steps, "seed": training.seed}
+    found = calibrate(trainer.predictor, data.view, data.test, progress=trainer.check_stop, **options)
+    trainer.predictor.train()
+    trainer.display.print(f"outcomes are decided, by held-out episodes, for {found.text()}")
+    return found
 
 
 def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None:
