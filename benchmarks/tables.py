@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from acvp import loaded
+from acvp.agents.evaluate import DQN_SCORES
+from acvp.envs.atari import atari_games
 from benchmarks.provenance import RESULTS as RESULTS
 
 DOCS = RESULTS.parent / "docs"
@@ -37,7 +39,8 @@ def source(file: Path, body: dict[str, Any]) -> str:
     made = body["provenance"]
     name = file.relative_to(RESULTS.parent).as_posix()
     changed = " with uncommitted changes" if made["commit"].endswith(("-dirty", "+")) else ""
-    return f"`{made['command']}` → [`{name}`](../{name}); {made['machine']}; commit {made['commit'][:12]}{changed}."
+    machine = made["machine"] if "AVX" in made["machine"] else f"{made['machine']}, instruction set not recorded"
+    return f"`{made['command']}` → [`{name}`](../{name}); {machine}; commit {made['commit'][:12]}{changed}."
 
 
 class Judged(NamedTuple):
@@ -91,14 +94,19 @@ def rounded(value: float) -> str:
 
 def agents(body: dict[str, Any]) -> Rows:
     """Return the scores of the packaged agents."""
-    rows = []
+    rows, published = [], {atari_games()[env_id]: score for env_id, score in DQN_SCORES.items()}
     for game, result in body["agents"].items():
         best, scores = result["constant"], result["references"].rpartition("random ")[2]
         constant = f"{best['action']} {best['mean']:,.1f} ± {best['standard_error']:.1f}"
-        rows.append([GAMES[game], result["score"].partition(" (")[0], constant, scores])
+        paper, error = published[game]
+        score = result["score"].partition(" (")[0]
+        rows.append([GAMES[game], score, constant, scores, f"{paper:,.10g} ± {error:g}"])
     minutes = f"{body['minutes']:g} minutes of learning on one core"
-    text = f"The packaged agents after {minutes}: mean ± standard error of 30 episodes."
-    return text, ("game", "score", "best constant action", "random"), rows
+    text = (
+        f"The packaged agents after {minutes}: mean ± standard error of 30 episodes. *Paper*: its DQN\n"
+        "with random exploration, 100 episodes (table 1)."
+    )
+    return text, ("game", "score", "best constant action", "random", "paper"), rows
 
 
 def recording(body: dict[str, Any]) -> Rows:
