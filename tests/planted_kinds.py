@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
 
+import datasets
 import pytest
 from matplotlib.figure import Figure
+from pyarrow import parquet
 
 from acvp.agents import presets as agent_presets
 from acvp.agents import run as agent_session
@@ -117,6 +121,10 @@ KINDS = [
     Kind("agent's checkpoint state", "learning", "learned/checkpoints/step-*/state.json", (learn_on,), PLAIN),
     Kind("npz", "npz", "source/episode_000000.npz", import_from("npz", "source"), None, read_npz, write_npz),
     Kind("Minari", "minari", "source/acvp/set-v0/data/metadata.json", import_from("minari", "source"), PLAIN),
+    Kind("LeRobot", "lerobot", "source/meta/info.json", import_from("lerobot", "source"), PLAIN),
+    Kind("datasets state", "datasets", "source/test/state.json", import_from("datasets", "source"), PLAIN),
+    Kind("datasets features", "datasets", "source/test/dataset_info.json", import_from("datasets", "source"), PLAIN),
+    Kind("datasets splits", "datasets", "source/dataset_dict.json", import_from("datasets", "source"), PLAIN),
     Kind("saved state", "state", "state", (restore_state,), None, read_state, write_state),
 ]  # fmt: skip
 
@@ -155,6 +163,11 @@ FILES = [
     ("video", "source/episode_000000.csv", import_from("video", "source")),
     ("minari", "source/acvp/set-v0/data/metadata.json", import_from("minari", "source")),
     ("minari", "source/acvp/set-v0/data/main_data.hdf5", import_from("minari", "source")),
+    ("lerobot", "source/meta/info.json", import_from("lerobot", "source")),
+    ("lerobot", "source/data/chunk-000/file-000.parquet", import_from("lerobot", "source")),
+    ("lerobot", "source/meta/episodes/chunk-000/file-000.parquet", import_from("lerobot", "source")),
+    ("datasets", "source/test/state.json", import_from("datasets", "source")),
+    ("datasets", "source/test/*.arrow", import_from("datasets", "source")),
 ]
 """Files of every kind, with verbs that read them."""
 
@@ -176,14 +189,25 @@ def make_workshop(home: Path) -> None:
     shutil.copytree(home / "base" / "store", home / "training" / "store")
     train_on(home / "training")
     store = answer_store(home / "answers", [5, 9])
-    for format in ("npz", "authors", "video"):
+    for format in ("npz", "authors", "video", "lerobot"):
         export_store(format, store, home / format / "source")
+    save_to_disk(store, home / "datasets" / "source")
     export_store("minari", store, home / "minari" / "source", dataset_id="acvp/set-v0")
     with make_game(small.SMALL_TOY, sticky=0.5) as game:
         game.reset(1)
         game.step(1)
         (home / "state").mkdir()
         (home / "state" / "state").write_bytes(game.save().to_bytes())
+
+
+def save_to_disk(store: EpisodeStore, folder: Path) -> None:
+    """Save a dataset as the library `datasets` does, with two splits."""
+    export_store("datasets", store, folder.parent / "exported")
+    (file,) = (folder.parent / "exported").rglob("*.parquet")
+    with redirect_stderr(io.StringIO()):  # it shows progress
+        table = datasets.Dataset(parquet.read_table(file))
+        datasets.DatasetDict({"train": table, "test": table}).save_to_disk(folder)
+    shutil.rmtree(folder.parent / "exported")
 
 
 def make_base(base: Path) -> None:

@@ -139,7 +139,11 @@ def test_a_predictor_comes_back_with_its_card(folder_hub: FolderHub) -> None:
     there = folder_hub.path("me/freeway")
     assert fingerprint(acvp.load(there)) == fingerprint(acvp.load("freeway"))
     assert "predictor of ALE/Freeway-v5" in (there / "README.md").read_text()
-    assert folder_hub.made == [{"name": "me/freeway", "private": False, "type": "model"}]
+    assert main(["push", "freeway", "--to", "me/hidden", "--private"]) == 0
+    assert folder_hub.made == [
+        {"name": "me/freeway", "private": False, "type": "model"},
+        {"name": "me/hidden", "private": True, "type": "model"},
+    ]
 
 
 def refusals(tmp_path: Path) -> list[tuple[list[str], Exception | None, str]]:

@@ -24,7 +24,7 @@ from tests.training import small
 
 SECONDS = 120
 """How long a verb may take over a file that never ends, before the test gives up on it."""
-QUICK = 24
+QUICK = 28
 WAYS = 5
 """In which a string can name what it should not: see `values`."""
 
@@ -102,7 +102,7 @@ def draw(cases: list[tuple[Kind, Leaf, int]], kind: Kind, rng: np.random.Generat
     return own[rng.integers(len(own))]
 
 
-@counted("16 no symbolic link leads elsewhere", quick=11, full=len(FILES))
+@counted("16 no symbolic link leads elsewhere", quick=12, full=len(FILES))
 def test_a_symbolic_link_out_of_the_folder_is_not_followed(
     trials: Trials, workshop: Path, outside: Path, tmp_path: Path
 ) -> None:
@@ -132,7 +132,7 @@ def give_up(number: int, frame: FrameType | None) -> None:
     raise StillWaitingError
 
 
-@counted("19 no named pipe or device blocks", quick=11, full=2 * len(FILES))
+@counted("19 no named pipe or device blocks", quick=12, full=2 * len(FILES))
 def test_a_named_pipe_or_a_device_is_refused_at_once(
     trials: Trials, workshop: Path, outside: Path, tmp_path: Path
 ) -> None:

@@ -272,27 +272,6 @@ ACTING = (
         "play/test_shared.py::test_a_resync_after_the_last_step_is_in_the_link",
     ),
     Mutant(
-        "planning counts rewards after the end of the episode",
-        "agents/plan.py",
-        "self.config.discount**steps * survival * outcome.expected_rewards()",
-        "self.config.discount**steps * outcome.expected_rewards()",
-        "agents/test_plan.py::test_rewards_after_the_end_of_the_episode_do_not_count",
-    ),
-    Mutant(
-        "planning does not discount what lies beyond the horizon",
-        "agents/plan.py",
-        "beyond = self.config.discount**node.steps * node.survival",
-        "beyond = node.survival",
-        "agents/test_plan.py::test_an_agent_s_values_beyond_the_horizon_are_discounted_and_need_survival",
-    ),
-    Mutant(
-        "a plan is played on after a random action",
-        "agents/plan.py",
-        "self._rest, self._left = None if self._rest is None else self._rest[1:], 0",
-        "self._rest = None if self._rest is None else self._rest[1:]",
-        "agents/test_plan.py::test_a_plan_is_played_for_some_steps_and_again_after_a_random_action",
-    ),
-    Mutant(
         "an imagined episode inherits the uncertainty of the one before it",
         "control/imagined_env.py",
         "        self._entropy[rows] = 0.0\n",
@@ -328,13 +307,6 @@ ACTING = (
         "test_compat.py::test_layers_of_today_s_predictors_keep_their_names",
     ),
     Mutant(
-        "a planner does not know the last actions",
-        "agents/plan.py",
-        "observe(real[:, first:], past[:, first:])",
-        "observe(real[:, first:], 0 * past[:, first:])",
-        "agents/test_plan.py::test_the_predictor_is_given_the_actions_between_the_frames",
-    ),
-    Mutant(
         "a random action is shown as another one",
         "data/collect.py",
         "show(player, frame, drawn)",
@@ -354,13 +326,6 @@ ACTING = (
         "axis=1)[:, 1:]  # (R, context − 1)",
         "axis=1)[:, :-1]",
         "control/test_predicted_observations.py::test_predictions_resync_with_the_last_real_frames_and_actions",
-    ),
-    Mutant(
-        "a round records an episode that may exceed the budget",
-        "control/rounds.py",
-        "if left < limit:\n                return store",
-        "if left < 1:\n                return store\n            left = max(left, limit)",
-        "control/test_loop.py::test_the_budget_is_a_hard_limit_counted_in_the_emulator",
     ),
     Mutant(
         "the future that was left begins with the step that both share",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -87,6 +88,18 @@ def test_what_lerobot_wrote_is_read(tmp_path: Path) -> None:
     assert "is lossy or stores no RGB" in notes[0]
 
 
+def test_start_times_below_a_frame_are_those_of_the_frame(tmp_path: Path) -> None:
+    """A time that was rounded down, such as 1.1999999 s at 10 frames per second, is that of frame 12."""
+    shutil.copytree(MADE, tmp_path / "in")
+    (file,) = (tmp_path / "in" / "meta" / "episodes").glob("*/*.parquet")
+    rows = pq.read_table(file).to_pylist()
+    for row in rows:
+        row["videos/observation.images.top/from_timestamp"] -= 1e-7
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    (store,) = import_store("lerobot", tmp_path / "in", tmp_path / "out")
+    assert [bar(episode.frames(0, 1)[0]) for episode in store] == [0, 0, 0]
+
+
 def png(frame: NDArray[np.uint8], format: str = "PNG") -> dict[str, Any]:
     buffer = io.BytesIO()
     Image.fromarray(frame).save(buffer, format)
@@ -127,6 +140,7 @@ def test_older_versions_of_lerobot_are_read(version: str, tmp_path: Path) -> Non
     notes: list[str] = []
     (store,) = import_store("lerobot", older(tmp_path / "in", version), tmp_path / "out", note=notes.append)
     assert [episode.header.terminated for episode in store] == [False, True, False]
+    assert [episode.header.truncated for episode in store] == [True, False, True]
     assert store.info.action_meanings == ("a", "b")
     assert store[2].frames()[:, 0, 0, 0].tolist() == [20, 21, 22, 23, 24, 25]
     assert store[2].rewards.tolist() == [0, 1, 2, 3, 4]
@@ -232,6 +246,45 @@ def test_datasets_that_are_wrong_are_refused(columns: dict[str, Any], complaint:
         import_store("datasets", tmp_path / "in", tmp_path / "out")
 
 
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("name", ["state.json", "dataset_dict.json"])
+def test_a_saved_dataset_names_no_file_outside_of_it(name: str, absolute: bool, tmp_path: Path) -> None:
+    """The library opens what these files name, wherever it is."""
+    secret, folder = tmp_path / "secret", tmp_path / "in"
+    table([7, 7, 7]).save_to_disk(secret)
+    table([0, 0, 0]).save_to_disk(folder)
+    there = str(secret) if absolute else "../secret"
+    if name == "state.json":
+        state = json.loads((folder / name).read_text())
+        (arrow,) = secret.glob("*.arrow")
+        state["_data_files"] = [{"filename": f"{there}/{arrow.name}"}]
+        (folder / name).write_text(json.dumps(state))
+    else:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / name).write_text(json.dumps({"splits": [there]}))
+    with pytest.raises(UserError, match="it lies outside"):
+        import_store("datasets", folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_column_of_numbers_opens_no_media(tmp_path: Path) -> None:
+    """A feature in the metadata can say that actions are images, which are opened by their paths when they are read."""
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(png(np.zeros((8, 8, 3), np.uint8))["bytes"])
+    cells = [{"bytes": None, "path": str(secret)}] * 3
+    table([0, 0, 0], action=cells).cast_column("action", datasets.Image()).save_to_disk(tmp_path / "in")
+    with pytest.raises(UserError, match="its column action holds media, not numbers"):
+        import_store("datasets", tmp_path / "in", tmp_path / "out")
+
+
+def test_a_named_pipe_among_tables_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    os.mkfifo(tmp_path / "in" / "train.parquet")
+    with pytest.raises(UserError, match=r"train\.parquet: cannot be read"):
+        import_store("datasets", tmp_path / "in", tmp_path / "out")
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(UserError, match="neither a folder of save_to_disk nor Parquet files"):
@@ -246,6 +299,24 @@ def test_the_library_opens_what_is_exported(tmp_path: Path, monkeypatch: pytest.
     assert loaded.num_rows == 10
     assert np.array_equal(np.asarray(loaded[5]["image"]), store[1].frames(1, 2)[0])
     assert loaded["action"][4:9] == store[1].actions.tolist()
+    assert np.flatnonzero(loaded["terminated"]).tolist() == [2, 3, 8, 9]  # at the last action, and at the row after it
+
+
+def test_lerobot_s_tables_are_those_of_the_whole_dataset(tmp_path: Path) -> None:
+    """Rows are numbered through all episodes, and statistics are of all rows."""
+    store = simple_store(tmp_path / "store", [4, 70, 6])
+    export_store("lerobot", store, tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out" / "data/chunk-000/file-000.parquet")
+    assert rows.column("index").to_pylist() == list(range(80))
+    assert np.flatnonzero(rows.column("next.done").to_pylist()).tolist() == [2, 3, 72, 73, 78, 79]
+    described = json.loads((tmp_path / "out" / "meta/stats.json").read_text())
+    for name in ("action", "next.reward"):
+        values = rows.column(name).to_numpy().astype(np.float64)
+        found = {part: value[0] for part, value in described[name].items()}
+        assert found.pop("count") == 80
+        of_all = {"min": values.min(), "max": values.max(), "mean": values.mean(), "std": values.std()}
+        assert found == pytest.approx(of_all)
+        assert found["mean"] ** 2 > 1e-6  # otherwise the deviation would not tell
 
 
 @pytest.mark.parametrize(("format", "library"), [("lerobot", "pyarrow"), ("datasets", "datasets")])

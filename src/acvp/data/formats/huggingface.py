@@ -10,7 +10,7 @@ columns   image   action   and, if there are: episode   reward   terminated   tr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,15 @@ from acvp.data.formats.rows import (
 )
 from acvp.data.frames import Frame
 from acvp.data.store import EpisodeStore
-from acvp.durable import check_space, new_folder
+from acvp.durable import check_space, new_folder, read_file
 from acvp.errors import UserError
 
 EPISODES = ("episode", "episode_index", "episode_id")
 """Names of the column that says which episode a row is of."""
 REWARDS = ("reward", "rewards", "next.reward")
-STATES = ("dataset_info.json", "dataset_dict.json")
-"""Files of a folder that save_to_disk wrote."""
+TERMINATED, TRUNCATED = ("terminated", "next.done"), ("truncated",)
+INFO, STATE, SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
+"""Files of a folder that save_to_disk wrote; a state names the files of a table, SPLITS the folders of tables."""
 BLOCK = 64
 """Rows read at once."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, NotImplementedError)
@@ -69,8 +70,9 @@ def _datasets() -> Any:
 def _open(source: Path, library: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
     """Return the tables of a folder by split, and what acvp has noted in them; no file outside of it is read."""
     folder = source if source.is_dir() else source.parent
-    checked_files([path for path in sorted(folder.rglob("*")) if path.is_symlink() or path.is_file()], folder)
-    if any((source / name).is_file() for name in STATES):
+    checked_files([path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir()], folder)
+    if any((source / name).is_file() for name in (INFO, SPLITS)):
+        checked_files(list(_named(source)), folder)
         loaded = library.load_from_disk(str(source))
         tables = dict(loaded) if isinstance(loaded, library.DatasetDict) else {"": loaded}
         return {name: (table, {}) for name, table in tables.items()}
@@ -80,6 +82,16 @@ def _open(source: Path, library: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
     named = {split: [file for file in files if split in file.stem] for split in ("train", "test")}
     groups = named if all(named.values()) else {"": files}
     return {split: _parquet(of_split, library) for split, of_split in groups.items()}
+
+
+def _named(source: Path) -> Iterator[Path]:
+    """Yield the files that a folder of save_to_disk names: the library would open them wherever they are."""
+    states = [source / STATE]
+    if not (source / INFO).is_file():
+        states = [source / name / STATE for name in json.loads(read_file(source / SPLITS, source))["splits"]]
+    yield from (state.with_name(INFO) for state in states)
+    for state in states:
+        yield from (state.parent / file["filename"] for file in json.loads(read_file(state, source))["_data_files"])
 
 
 def _parquet(files: list[Path], library: Any) -> tuple[Any, dict[str, Any]]:
@@ -93,7 +105,8 @@ def _source(location: str, split: Any, own: dict[str, Any], library: Any) -> Sou
     image = _image_column(split, library)
     if "action" not in split.column_names:
         raise ValueError(f"its columns are {', '.join(split.column_names)}, and none is `action`")
-    table = split.cast_column(image, library.Image(decode=False)) if _is_image(split, image, library) else split
+    _refuse_media(split, library)
+    table = split.cast_column(image, library.Image(decode=False))
     numbers = _episodes(table)
     columns = {number: _columns(table, rows, f"{location}: episode {number}") for number, rows in numbers.items()}
     located = ((f"{location}: episode {number}", known.actions) for number, known in columns.items())
@@ -122,6 +135,13 @@ def _source(location: str, split: Any, own: dict[str, Any], library: Any) -> Sou
 
 def _is_image(split: Any, name: str, library: Any) -> bool:
     return isinstance(split.features[name], library.Image)
+
+
+def _refuse_media(split: Any, library: Any) -> None:
+    """Refuse images, sounds and videos in columns of numbers: reading them would open the files that they name."""
+    for name in {*EPISODES, "action", *REWARDS, *TERMINATED, *TRUNCATED} & set(split.column_names):
+        if library.features.features.require_decoding(split.features[name]):
+            raise ValueError(f"its column {name} holds media, not numbers")
 
 
 def _image_column(split: Any, library: Any) -> str:
@@ -159,8 +179,8 @@ def _columns(table: Any, rows: range, location: str) -> Columns:
     return Columns(
         actions=actions_of(actions, location),
         rewards=column(*REWARDS),
-        terminated=column("terminated", "next.done"),
-        truncated=column("truncated"),
+        terminated=column(*TERMINATED),
+        truncated=column(*TRUNCATED),
     )
 
 
