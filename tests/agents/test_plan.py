@@ -126,6 +126,16 @@ def test_a_tree_compares_every_sequence_and_shares_their_beginnings(monkeypatch:
     assert asked == [3, 3, 9, 9, 9, 9, 9]
 
 
+def test_a_changed_plan_is_taken_if_it_is_better_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are worth the more, the more of their actions are those of a target."""
+    targets = {"held": [ON] * 6, "mixed": [ON] * 3 + [BACK] * 3}
+    for name, target in targets.items():
+        monkeypatch.setattr(Planner, "_worth", lambda _, start, plans, target=target: (plans == target).mean(1))
+        found = best((5, 0, 100), horizon=6, samples=40)
+        right = int((np.array(found) == target).sum())
+        assert right == 6 if name == "held" else right > 3, (name, found)
+
+
 def test_changed_plans_differ_in_one_part() -> None:
     base = np.full(20, 7)
     changed = change_parts(base, 3, 200, np.random.default_rng(1))
@@ -197,6 +207,13 @@ def test_the_predictor_is_given_the_actions_between_the_frames() -> None:
         ([0, 1, 2, 3], [ON, BACK, STAY]),
         ([3, 4, 5, 6], [ON, BACK, BACK]),
     ]
+
+
+def test_missing_frames_before_an_episode_are_its_first_one() -> None:
+    oracle = Remembering()
+    given = np.stack([draw((6, time, 100)) for time in range(2)])
+    Planner(oracle, PlanConfig(horizon=4, samples=3, keep=1)).plan(given, np.random.default_rng(0), actions=(BACK,))
+    assert oracle.past == [([0, 0, 0, 1], [None, None, BACK])]
 
 
 @pytest.mark.parametrize("play", ["collect", "evaluate"])

@@ -25,12 +25,15 @@ from acvp.cli.main import main
 from acvp.control import loop, rounds
 from acvp.control.config import LearnConfig
 from acvp.data.collect import EpisodePlayer
+from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.envs.toy import ToyGame
 from acvp.errors import UserError
-from acvp.loaded import load
+from acvp.evaluation.outcomes import NoRewardsError
+from acvp.loaded import LoadedModel, load
 from acvp.models import fingerprint
+from acvp.models.baselines import CopyLastFrame, CopyLastFrameConfig
 from acvp.runs import RunFolder
 from acvp.training import presets
 from acvp.training.trainer import Trainer
@@ -165,6 +168,96 @@ def test_what_is_held_out_in_a_round_was_never_trained_on(whole: tuple[Path, Emu
     episodes = len(EpisodeStore(whole[0] / "data" / "00"))
     assert first
     assert {position for position in second if position < episodes} == first
+
+
+class Asked(Exception):
+    """A part was asked for."""
+
+
+def second_round(folder: Path, game: Any) -> rounds.Round:
+    return loop.Loop(config(folder), RunFolder(folder), game, Console(file=io.StringIO())).rounds[1]
+
+
+def test_a_later_round_asks_for_the_agent_before_and_for_what_is_left(
+    whole: tuple[Path, Emulator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It learns from the weights before with less exploration, and records what earlier rounds have left, too."""
+
+    def ask(*arguments: Any, **options: Any) -> None:
+        raise Asked(arguments, options)
+
+    monkeypatch.setattr(rounds, "train_agent", ask)
+    monkeypatch.setattr(rounds, "collect", ask)
+    with make_game(SMALL_TOY) as game:
+        later = second_round(whole[0], game)
+        with pytest.raises(Asked) as agent:
+            later.train_agent()
+        with pytest.raises(Asked) as data:
+            later.collect()
+    arguments, options = agent.value.args
+    assert options["initial"] is not None
+    assert options["initial"].digest == load_agent(later.earlier[0].agent).digest
+    assert arguments[-1].epsilon_first == min(SHORT.epsilon_first, rounds.LATER_EPSILON) < SHORT.epsilon_first
+    (asked,), _ = data.value.args
+    left = BUDGET - rounds.real_steps(EpisodeStore(later.earlier[0].data))
+    assert left > BUDGET // ROUNDS
+    assert asked.max_steps == left // rounds.EPISODES
+
+
+def test_heads_are_calibrated_on_held_out_episodes_first(
+    whole: tuple[Path, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def calibrate(model: Any, store: EpisodeStore, **options: Any) -> None:
+        sizes.append(len(store))
+        raise NoRewardsError("none")
+
+    monkeypatch.setattr(rounds, "calibrate", calibrate)
+    monkeypatch.setattr(rounds.Round, "calibration", tmp_path / "calibration.json")
+    with make_game(SMALL_TOY) as game:
+        later = second_round(whole[0], game)
+        later.calibrate()
+    held_out = len(RunFolder(later.predictor).read_config()["held_out"])
+    assert sizes == [held_out, sum(len(EpisodeStore(each.data)) for each in (*later.earlier, later))]
+    assert json.loads((tmp_path / "calibration.json").read_text())["reward_scale"] == 1.0
+
+
+def test_errors_of_copying_are_those_of_a_predictor_that_copies(
+    whole: tuple[Path, Emulator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EpisodeStore(whole[0] / "data" / "00")
+    copying = CopyLastFrame(CopyLastFrameConfig(actions=5, frame=store.info.frame_shape))
+    copying.context = 3
+    monkeypatch.setattr(copying, "next_frame", lambda given, action: (given[:, -3:].clone(), None))  # of three frames
+    monkeypatch.setattr(rounds, "measure_outcomes", lambda *_, **__: {})
+    found = rounds.errors_on(LoadedModel(name="copy", predictor=copying.eval(), view=RGB), store, seed=1)
+    assert found["squared_error"] == pytest.approx(found["copy_last_frame"], rel=1e-4)
+    assert min(found["copy_last_frame"].values()) > 0
+
+
+def test_a_round_is_logged_with_its_last_evaluation_and_its_own_time(
+    whole: tuple[Path, Emulator], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    for part in ("errors", "train_predictor", "calibrate", "train_agent"):  # all are finished
+        monkeypatch.setattr(rounds.Round, part, lambda *_: None)
+    monkeypatch.setattr(rounds.Round, "collect", lambda place: EpisodeStore(place.data))
+    log = folder / "rounds" / "01" / "agent-run" / "metrics.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    evaluations = [line for line in lines if line["kind"] == "evaluation"]
+    for mean, line in enumerate(evaluations):
+        line["mean"] = float(mean)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    times = [{"round": number, "part": "agent", "wall": 1e9 - number, "processor": 0.0} for number in (0, 1, 1)]
+    (folder / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in times))
+    with make_game(SMALL_TOY) as game:
+        place = second_round(folder, game)
+        last = loop.Loop(config(folder), RunFolder(folder), game, Console(file=io.StringIO()))._round(place)
+    assert len(evaluations) == 2
+    assert last["evaluation"]["mean"] == 1.0
+    assert 2e9 - 2 <= last["seconds"]["agent"]["wall"] < 3e9 - 2  # of the two starts of this round, and of now
 
 
 def actions_of(data: Path) -> list[list[int]]:

@@ -8,8 +8,8 @@ PLANNING = (
     Mutant(
         "planning counts rewards after the end of the episode",
         "agents/plan.py",
-        "self.config.discount**steps * survival * state.outcome.expected_rewards()",
-        "self.config.discount**steps * state.outcome.expected_rewards()",
+        "self.config.discount**steps * survival * outcome.expected_rewards()",
+        "self.config.discount**steps * outcome.expected_rewards()",
         "agents/test_plan.py::test_rewards_after_the_end_of_the_episode_do_not_count",
     ),
     Mutant(

@@ -194,4 +194,25 @@ REPRODUCING = (
         "return str(text.replace",
         "reproduce/test_conclusions.py::test_names_and_texts_of_results_are_no_markup_in_the_page",
     ),
+    Mutant(
+        "a dataset with too few frames is finished",
+        "reproduce/run.py",
+        "return store.frames >= step.frames and not (out",
+        "return not (out",
+        "reproduce/test_run.py::test_a_dataset_is_finished_once_it_has_its_frames",
+    ),
+    Mutant(
+        "errors that do not differ confirm claim 29",
+        "reproduce/prediction_claims.py",
+        'return finding(result, order == -1, f"error at step',
+        'return finding(result, order != 1, f"error at step',
+        "reproduce/test_claims.py::test_a_claim_is_confirmed_or_refuted_by_its_numbers",
+    ),
+    Mutant(
+        "claims are judged before the results are there",
+        "reproduce/plan.py",
+        "after=tuple(step.name for step in work),\n        repeat=True",
+        "after=(),\n        repeat=True",
+        "reproduce/test_plan.py::test_a_step_comes_after_all_that_it_needs",
+    ),
 )

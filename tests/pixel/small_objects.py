@@ -9,6 +9,7 @@ from torch import Tensor
 
 from acvp.models.predictor import TrainingBatch
 from acvp.pixel import ObjectConfig, ObjectPredictor
+from acvp.pixel.object_loss import ObjectLoss
 from acvp.pixel.objects import Background
 from tests.models.small_predictors import seeded, training_batch
 
@@ -57,6 +58,11 @@ def make(config: ObjectConfig = CONFIG, seed: int = 1) -> ObjectPredictor:
     predictor.normalizer.set_mean(torch.rand(config.frame, generator=seeded(seed)) * 200)
     predictor.set_background(background())
     return predictor.eval()
+
+
+def moves_of(predictor: ObjectPredictor) -> ObjectLoss:
+    rng = np.random.default_rng(0)
+    return ObjectLoss(predictor.object_network, predictor.object_config, predictor.kinds, predictor.shifts, rng)
 
 
 def normalized(predictor: ObjectPredictor, frames: NDArray[np.uint8]) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from acvp.pixel import ObjectConfig, ObjectPredictor
 from acvp.pixel.config import OLD, SEEN_FRAMES
-from acvp.pixel.object_network import DRAWN, TRAIL
+from acvp.pixel.object_network import DRAWN, TRAIL, screen_ages
 from acvp.pixel.object_windows import copy_sources, cut, owned, past_actions, see
 from acvp.pixel.objects import Background
 from acvp.training.config import OptimizerConfig
@@ -155,6 +155,14 @@ def test_a_longer_memory_keeps_what_pixels_showed_and_when_they_changed() -> Non
     kept = torch.from_numpy(classes(predictor, frame)) == state.classes[:, 1]
     assert torch.equal(after.age, torch.where(kept, (state.age + 1).clamp(max=23), 0))
     assert torch.equal(after.before.long(), torch.where(kept, state.before.long(), state.classes[:, 1]))
+
+
+def test_the_clock_says_when_something_changed_however_much_it_was() -> None:
+    ages = torch.tensor([[[3, 3], [0, 3]]])
+    clock = screen_ages(ages, LONG)
+    assert clock.shape == (1, LONG.context)
+    torch.testing.assert_close(clock[0, [0, 3]], torch.full((2,), 1 / LONG.context))
+    assert clock.count_nonzero() == 2
 
 
 def test_a_longer_memory_learns_when_a_hidden_square_returns() -> None:

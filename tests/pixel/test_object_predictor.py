@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from acvp.data.collect import CollectConfig, collect
@@ -17,19 +16,17 @@ from acvp.envs.toy import TOY_ID
 from acvp.errors import UserError
 from acvp.models.config import ConfigError, DatasetSplit
 from acvp.pixel import ObjectConfig, ObjectPredictor
-from acvp.pixel.config import PAST_ACTIONS, SEEN_FRAMES
+from acvp.pixel.config import SEEN_FRAMES
 from acvp.pixel.loss import NO_PIXEL
-from acvp.pixel.object_loss import CONTROLLED_WEIGHT, MOST_ALIKE, Moving, ObjectLoss
 from acvp.pixel.object_network import COPIES, DRAWN, drawn_colors, drawn_loss, embedded
 from acvp.pixel.object_predictor import GRID_ONE_IN
-from acvp.pixel.object_windows import Memory, Objects, are_lively, cut, see
+from acvp.pixel.object_windows import are_lively, cut, see
 from acvp.testing import check_predictor
 from acvp.training.config import OptimizerConfig
 from acvp.training.optimizers import make_optimizer, set_learning_rate
 from tests.models.small_predictors import seeded, training_batch
 from tests.pixel.small_objects import (
     CONFIG,
-    FLOOR,
     GREEN,
     HEIGHT,
     MOVES,
@@ -43,6 +40,7 @@ from tests.pixel.small_objects import (
     classes,
     floor,
     make,
+    moves_of,
     normalized,
     squares,
 )
@@ -106,56 +104,6 @@ def test_the_grid_learns_from_some_windows_and_objects_from_all() -> None:
     before, after = (predictor.loss(batch._replace(frames=frames))[1] for frames in (batch.frames, mixed))
     assert torch.equal(before["frame_loss"], after["frame_loss"])
     assert not torch.equal(before["move_loss"], after["move_loss"])
-
-
-@pytest.mark.parametrize(("controlled", "learned"), [((RED,), True), ((), False)])
-def test_only_controlled_objects_are_learned_in_all_frames_of_a_window(
-    controlled: tuple[int, ...], learned: bool
-) -> None:
-    predictor = make(replace(CONFIG, controlled_colors=controlled, context=8))
-    still, moved = np.stack([squares((20, 30))] * 9), np.stack([squares((20, 30))] * 9)
-    moved[:4] = squares((20, 27))  # an action moves it long before the predicted frame
-    actions = torch.zeros(1, 8, dtype=torch.int64)
-    ways = [moves_of(predictor).moving(*_windows(predictor, frames)) for frames in (still, moved)]
-    assert [way.move.tolist().count(MOVES.index((0, 3))) for way in ways] == [0, 1]
-    losses = []
-    for other in (0, 2):
-        actions[0, 3] = other  # that action; what is predicted last depends on the four after it
-        batch = training_batch(normalized(predictor, moved[None]), actions, predict=1, teacher_forcing=True)
-        losses.append(predictor.loss(batch)[1]["move_loss"])
-    assert torch.equal(losses[0], losses[1]) is not learned
-
-
-def test_of_many_objects_of_a_color_some_count_for_all() -> None:
-    alike, rare, controlled = 5 * MOST_ALIKE, 3, 2 * MOST_ALIKE
-    number = alike + rare + controlled
-    color = torch.tensor([GREEN] * alike + [FLOOR] * rare + [RED] * controlled)
-    rows = torch.arange(number)
-    objects = Objects(rows, torch.zeros(number, 5, dtype=torch.int64), torch.zeros(number, dtype=torch.int64))
-    moving = Moving(objects, rows, color, color == RED)
-    counted, weight = moves_of(make())._sample(moving, torch.ones(number, dtype=torch.bool))
-    assert [int(counted[color == one].sum()) for one in (GREEN, FLOOR, RED)] == [MOST_ALIKE, rare, controlled]
-    assert [float((weight * counted)[color == one].sum()) for one in (GREEN, FLOOR, RED)] == [alike, rare, controlled]
-
-
-def moves_of(predictor: ObjectPredictor) -> ObjectLoss:
-    rng = np.random.default_rng(0)
-    return ObjectLoss(predictor.object_network, predictor.object_config, predictor.kinds, predictor.shifts, rng)
-
-
-def _windows(predictor: ObjectPredictor, frames: NDArray[np.uint8]) -> tuple[Memory, Tensor]:
-    window = torch.from_numpy(frames)[None]
-    count = len(frames) - SEEN_FRAMES
-    past = torch.zeros(1, count, PAST_ACTIONS, predictor.actions)
-    return predictor._memory(window[:, :-1], past), window[:, -count:]
-
-
-def test_a_controlled_move_weighs_more_and_counts_once_a_frame() -> None:
-    others, controlled = make(), make(replace(CONFIG, controlled_colors=(RED,)))
-    controlled.load_state_dict(others.state_dict())
-    batch = batch_of(others, np.random.default_rng(3), 3, 1)  # 4 frames and a target: no other frame has its past
-    loss, weighted = (predictor.loss(batch)[1]["move_loss"] for predictor in (others, controlled))
-    torch.testing.assert_close(weighted, CONTROLLED_WEIGHT * loss)
 
 
 def test_colors_become_numbers_of_the_table_with_its_gradient() -> None:

@@ -218,6 +218,7 @@ CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
     (27, "evaluation", kept(0.1, 0.3), kept(0.1, 0.19)),
     (28, "evaluation", kept(0.1, 0.3), kept(0.3, 0.3)),
     (29, "evaluation", at_65(3.0), at_65(5.0)),
+    (29, "evaluation", at_65(3.0), at_65(4.0)),
     (30, "agent-evaluation", agent(30.0), agent(20.0)),
     (31, "agent-evaluation", agent(30.0, "inside the predictor"), agent(21.0, "inside the predictor")),
 ]  # fmt: skip

@@ -12,9 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from acvp.data.store import GOAL_NAME
 from acvp.errors import UserError
 from acvp.reproduce.plan import Plan, Step
 from acvp.reproduce.run import Outcome, Runner, finished, opened, plan_table, refuse_stale
+from tests.data.answers import answer_store
 
 SCRIPT = """
 import pathlib, signal, sys, time
@@ -193,6 +195,14 @@ def test_results_of_inputs_that_are_gone_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "result").unlink()
     with pytest.raises(UserError, match="b has results, but a that they were made from is not finished; delete"):
         run(tmp_path, *steps)
+
+
+def test_a_dataset_is_finished_once_it_has_its_frames(tmp_path: Path) -> None:
+    store = answer_store(tmp_path / "train", [5, 7])
+    short, enough = (replace(step("train"), result="train/store.json", frames=frames) for frames in (13, 12))
+    assert [finished(each, tmp_path) for each in (short, enough)] == [False, True]
+    (store.path / GOAL_NAME).write_text("12")
+    assert not finished(enough, tmp_path)  # surplus episodes of other workers may be there
 
 
 def test_the_table_shows_cost_and_state(tmp_path: Path) -> None:
