@@ -4,7 +4,7 @@ Each dataset is synthetic: valid part files, written without playing a game, and
 runs in a separate process, whose peak of memory is measured. An exponent of 1 is linear growth, 0 is none. The
 set-up of a training is measured on 20,000 frames of an Atari game, and every verb that reads a dataset on 10⁶ frames,
 but for those that need the game of the dataset (counterfactual, play, agent train --imagined: they open it, and read
-what they show) or the hub (data push and pull). `collect` is measured as adding episodes.
+what they show) or the hub (data push and pull).
 """
 
 from __future__ import annotations
@@ -223,6 +223,9 @@ def commands(out: Path, frames: int) -> dict[str, Any]:
     run, here = str(out / "run"), str(out / "data")
     update = ("--preset", "smoke", "--device", "cpu", "--minutes", "0.01")
     lines: dict[str, tuple[str, ...]] = {
+        "collect, ToyGame": (
+            "collect", "--env-id", "acvp/Toy-v0", "--frames", str(frames), "--out", str(out / "toy")
+        ),
         "data info": ("data", "info", here),
         "data verify": ("data", "verify", here),
         "data split": ("data", "split", here, "--out", str(out / "parts")),
