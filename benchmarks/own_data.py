@@ -21,7 +21,7 @@ import gymnasium
 
 from acvp.data.store import EpisodeStore
 from acvp.runs import RunFolder
-from benchmarks.provenance import RESULTS, write_results
+from benchmarks.provenance import RESULTS, part_origin, write_results
 
 ROOT = Path(__file__).parent.parent
 NINE_FRAMES = "acvp-benchmarks/NineFrames-v0"
@@ -126,7 +126,7 @@ def main(names: list[str]) -> None:
     before = json.loads(file.read_text()) if names and file.exists() else {}
     body = {name: value for name, value in before.items() if name in CASES}
     for name in names or CASES:
-        body[name] = measured(CASES[name])
+        body[name] = measured(CASES[name]) | part_origin()
         write_results("scale/own-data", body, command="python -m benchmarks.own_data", seed=1, started=started)
     print(file)
 

@@ -33,8 +33,8 @@ from acvp.data.recording import EpisodeRecorder, Recorded, open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import contact_sheet, describe, verify
 from acvp.data.windows import Window, Windows
-from acvp.runs import memory_of, provenance
-from benchmarks.provenance import RESULTS, write_results
+from acvp.runs import memory_of
+from benchmarks.provenance import ORIGIN, RESULTS, part_origin, write_results
 
 HEIGHT, WIDTH = 64, 64
 """Of a frame; small, because verify hashes every pixel: 10⁷ frames of Atari are 336 GB."""
@@ -42,8 +42,6 @@ LONG, SHORT = 2_000, 10
 """Frames of an episode."""
 RENDERED = 8
 """Episodes that are rendered. The others have the frames of one of these and other actions: made in little time."""
-ORIGIN = ("time", "commit", "machine")
-"""Of the provenance, what each part of the results has, for parts can be measured alone."""
 INFO = StoreInfo(
     env_id="benchmark/Squares-v0", frame_shape=(HEIGHT, WIDTH, 3), action_meanings=("NOOP", "LEFT", "RIGHT"),
     policy="synthetic",
@@ -298,7 +296,7 @@ def main() -> None:
     body = earlier(RESULTS / "scale.json") if config.only else {}
     for name, measure in sections(config).items():
         with tempfile.TemporaryDirectory() as temporary:
-            body[name] = measure(Path(temporary)) | {"measured": {key: provenance()[key] for key in ORIGIN}}
+            body[name] = measure(Path(temporary)) | part_origin()
         path = write_results("scale", body, command="make bench-scale", seed=0, started=started)
     print(path)
 
