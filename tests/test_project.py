@@ -44,7 +44,9 @@ def test_the_description_on_a_package_index_has_no_dead_link_and_all_the_words()
     assert len(re.findall(links, readme)) > 20
     shown = re.findall(r"(?<!!)\[([^\]]+)\]\(", readme)
     assert [words for words in shown if words not in text] == []
-    assert "docs/pictures" not in text
+    pictures = re.findall(r"!\[([^\]]+)\]\(", readme)
+    assert pictures
+    assert [words for words in pictures if words in text] == []
 
 
 def test_results_record_the_version_of_the_source_not_of_old_metadata() -> None:
