@@ -12,10 +12,9 @@ import pytest
 
 from acvp.cli.main import main
 from acvp.data.collect import CollectConfig, collect
-from acvp.data.episode import EpisodeCache
+from acvp.data.episode import EpisodeCache, PolicyShare
 from acvp.data.frames import colorize
 from acvp.data.merge import join, merge, parse_range, split_positions
-from acvp.data.policies import PolicyShare
 from acvp.data.recording import open_writer
 from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.data.verify import verify

@@ -32,12 +32,11 @@ from tyro.conf import arg
 
 from acvp.actions import Action, checked_vector, random_vectors
 from acvp.console import EnvId, Module, optional
-from acvp.data.episode import MAX_ACTIONS, Episode, parse, serialize
+from acvp.data.episode import MAX_ACTIONS, Episode, PolicyShare, parse, serialize
 from acvp.data.policies import (
     LoadPolicy,
     Player,
     Policy,
-    PolicyShare,
     continuous_policy,
     load_policy,
     policy_shares,

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
@@ -85,6 +85,16 @@ def _is_short(chunk: bytes | memoryview, flat: NDArray[np.uint8]) -> bool:
 
 OPENING_FRAMES = 32
 """Episodes whose first 32 frames and 31 actions agree count as duplicates when data is split."""
+
+
+class PolicyShare(NamedTuple):
+    """A policy and its ε: they play a share of the episodes of a dataset."""
+
+    policy: str
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"{self.policy}, ε = {self.epsilon:g}"
 
 
 @dataclass(frozen=True, kw_only=True)

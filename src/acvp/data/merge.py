@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from acvp.data.episode import OPENING_FRAMES, Episode
-from acvp.data.policies import PolicyShare
+from acvp.data.episode import OPENING_FRAMES, Episode, PolicyShare
 from acvp.data.recording import StoreWriter, open_writer
 from acvp.data.store import GOAL_NAME, PARTS_NAME, EpisodeStore, Origin, StoreInfo
 from acvp.durable import check_space

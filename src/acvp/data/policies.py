@@ -18,12 +18,13 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acvp.actions import Action, ActionRange, parse, random_vectors, require_numbered
+from acvp.data.episode import PolicyShare
 from acvp.errors import UserError, describe, user_code
 from acvp.seeding import generator
 
@@ -41,16 +42,6 @@ MEAN_REPEATS = 10
 """Mean number of agent steps for which sticky-random repeats an action: two thirds of a second of Atari."""
 HELD_STEPS = (10, 60)
 """Fewest and most agent steps for which `held` keeps a direction: less than a second of Atari to four."""
-
-
-class PolicyShare(NamedTuple):
-    """A policy and its ε: they play a share of the episodes of a dataset."""
-
-    policy: str
-    epsilon: float
-
-    def __str__(self) -> str:
-        return f"{self.policy}, ε = {self.epsilon:g}"
 
 
 def random_actions(rng: np.random.Generator, actions: int, count: int) -> Actions:

@@ -26,9 +26,8 @@ import numpy as np
 
 from acvp.actions import ActionRange, checked_range
 from acvp.console import counted
-from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, parse
+from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, PolicyShare, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
-from acvp.data.policies import PolicyShare
 from acvp.durable import finished_lines, read_file, unseal
 from acvp.errors import UserError
 
