@@ -10,7 +10,7 @@ export function title(game) {
   return SPELLED[name] ?? (name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2") || null);
 }
 
-/** The first predictor of every game, and the others; one of an unknown game counts as a game of its own. */
+/** The first predictor of every game, and the others; one of an unknown game counts as a separate game. */
 export function firstOfGames(known) {
   const isFirst = ({ game }, index) => !game || known.findIndex((other) => other.game === game) === index;
   return [known.filter(isFirst), known.filter((one, index) => !isFirst(one, index))];
