@@ -169,8 +169,8 @@ def test_hints_name_the_keys_until_the_first_one(start: View) -> None:
     assert start.page.locator("#history").is_visible()
 
 
-@pytest.mark.parametrize("key", ["m", "Backspace"])
-def test_hints_end_when_the_agent_plays_or_the_history_is_used(start: View, key: str) -> None:
+@pytest.mark.parametrize("key", ["m", "Backspace", ".", "e"])
+def test_hints_end_when_the_agent_plays_or_the_game_stands_still(start: View, key: str) -> None:
     start.page.locator("#cards button", has_text="still").click()
     wait_until(lambda: start.number("#steps p") >= 1)
     start.press(key)

@@ -249,7 +249,8 @@ def _conclusion(run: NDArray[np.float64], copying: NDArray[np.float64], mean: ND
         step = worse_from(run, baseline)
         if step is not None:
             when = "at every step" if step == 1 else f"from step {step} on"
-            return f"worse than {other} {when}{cure}"
+            compared = "worse" if (run[step - 1 :] > baseline[step - 1 :]).any() else "no better"
+            return f"{compared} than {other} {when}{cure}"
     better = int(((run < copying) & (run < mean)).sum())
     steps = "every step" if better == len(run) else f"{better} of {len(run)} steps, also at the last"
     return f"better than copying the last frame and than the mean frame at {steps}"

@@ -26,7 +26,7 @@ nav a{margin-right:1rem;color:var(--accent);text-decoration:none;white-space:now
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.7rem;margin:1rem 0}
 .card{background:var(--card);border-radius:.5rem;padding:.7rem .9rem}.card b{display:block;font-size:1.35rem}
 .card span{color:var(--faint);font-size:.82rem}
-.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(22rem,100%),1fr));gap:1rem}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(28rem,100%),1fr));gap:1rem}
 figure{margin:0;background:var(--card);border-radius:.5rem;padding:.5rem;overflow-x:auto}
 figure.wide{margin:.8rem 0;width:fit-content;max-width:100%}
 img,video{max-width:100%;height:auto;display:block;border-radius:.3rem}

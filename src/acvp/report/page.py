@@ -167,7 +167,7 @@ def _horizon_cards(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
         means = {model: curves[metric]["mean"] for model, curves in body["curves"].items()}
         for step in dict.fromkeys((1, min(10, body["horizon"]), body["horizon"])):
             others = ", ".join(f"{model} {number(means[model][step - 1])}" for model in body["baselines"])
-            cards.append((number(means[name][step - 1]), f"{titles[metric]} at step {step}, {others}"))
+            cards.append((number(means[name][step - 1]), f"{titles[metric]} at step {step} ({others})"))
     cards.append((number(body["steps"][name]["exact_steps"]["mean"][0]), f"exact steps of {body['horizon']}"))
     if "kept_steps" in body["steps"][name]:
         cards.append((number(body["steps"][name]["kept_steps"]["mean"][0]), "steps until the object is lost"))

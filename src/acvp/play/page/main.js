@@ -176,6 +176,7 @@ function request(name, value) {
 }
 
 function pause(on) {
+  endHint();
   if (!on) delete requested.scrub;
   request("paused", on);
   send("pause", { on });
