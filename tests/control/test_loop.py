@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from acvp.data.store import EpisodeStore
 from acvp.envs import make_game
 from acvp.envs.toy import ToyGame
 from acvp.errors import UserError
-from acvp.evaluation.outcomes import NoRewardsError
 from acvp.loaded import LoadedModel, load
 from acvp.models import fingerprint
 from acvp.models.baselines import CopyLastFrame, CopyLastFrameConfig
+from acvp.models.calibration import calibrate
+from acvp.models.layers import Calibration
 from acvp.runs import RunFolder
 from acvp.training import presets
 from acvp.training.trainer import Trainer
@@ -57,7 +59,7 @@ def short() -> Iterator[None]:
     patch.setitem(agent_presets.PRESETS, "smoke", lambda: SHORT)
     patch.setattr(session, "EVALUATION_STEPS", 15)
     patch.setattr(loop, "EVALUATION_STEPS", 15)
-    patch.setattr(rounds, "CALIBRATION_STEPS", 40)
+    patch.setattr(rounds, "calibrate", partial(calibrate, count=40))
     yield
     patch.undo()
 
@@ -209,18 +211,17 @@ def test_heads_are_calibrated_on_held_out_episodes_first(
 ) -> None:
     sizes: list[int] = []
 
-    def calibrate(model: Any, store: EpisodeStore, **options: Any) -> None:
+    def counted(predictor: Any, view: Any, store: EpisodeStore, **options: Any) -> Calibration:
         sizes.append(len(store))
-        raise NoRewardsError("none")
+        return Calibration(reward_scale=2.0)
 
-    monkeypatch.setattr(rounds, "calibrate", calibrate)
+    monkeypatch.setattr(rounds, "calibrate", counted)
     monkeypatch.setattr(rounds.Round, "calibration", tmp_path / "calibration.json")
     with make_game(SMALL_TOY) as game:
         later = second_round(whole[0], game)
         later.calibrate()
-    held_out = len(RunFolder(later.predictor).read_config()["held_out"])
-    assert sizes == [held_out, sum(len(EpisodeStore(each.data)) for each in (*later.earlier, later))]
-    assert json.loads((tmp_path / "calibration.json").read_text())["reward_scale"] == 1.0
+    assert sizes == [len(RunFolder(later.predictor).read_config()["held_out"])]
+    assert json.loads((tmp_path / "calibration.json").read_text())["reward_scale"] == 2.0
 
 
 def test_errors_of_copying_are_those_of_a_predictor_that_copies(
