@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 
 import acvp.control
 from acvp.agents.agent import agent_view
-from acvp.control.imagined_env import Imagination, ImaginationConfig, ImaginedEnv, ImaginedVectorEnv
+from acvp.control.imagination import Imagination, ImaginationConfig
+from acvp.control.imagined_env import ImaginedEnv, ImaginedVectorEnv
 from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError

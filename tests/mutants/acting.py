@@ -273,14 +273,14 @@ ACTING = (
     ),
     Mutant(
         "an imagined episode inherits the uncertainty of the one before it",
-        "control/imagined_env.py",
+        "control/imagination.py",
         "        self._entropy[rows] = 0.0\n",
         "",
         "control/test_imagined.py::test_an_episode_is_truncated_where_the_predictor_has_been_unsure_for_long",
     ),
     Mutant(
         "a predictor's own thresholds are ignored in imagination",
-        "control/imagined_env.py",
+        "control/imagination.py",
         "self._calibration = self.config.calibration or model.predictor.calibration",
         "self._calibration = self.config.calibration or Calibration()",
         "control/test_imagined.py::test_stored_thresholds_decide_unless_others_are_given",
@@ -294,7 +294,7 @@ ACTING = (
     ),
     Mutant(
         "expected rewards are not calibrated",
-        "control/imagined_env.py",
+        "control/imagination.py",
         "outcome = self._calibration.apply(state.outcome)",
         "outcome = state.outcome",
         "control/test_imagined.py::test_expected_rewards_are_probabilities_of_calibrated_logits",
@@ -315,7 +315,7 @@ ACTING = (
     ),
     Mutant(
         "an imagined episode starts with actions of other frames",
-        "control/imagined_env.py",
+        "control/imagination.py",
         "actions=batch.actions[:, :last],",
         "actions=batch.actions[:, 1:],",
         "control/test_imagined.py::test_the_predictor_is_given_the_actions_before_the_start",

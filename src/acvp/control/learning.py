@@ -16,7 +16,8 @@ from acvp.agents.agent import Gray, Pixels, agent_view
 from acvp.agents.config import AgentTrainConfig
 from acvp.agents.vec_env import AgentVecEnv, GameVecEnv, StepResult
 from acvp.console import Device
-from acvp.control.imagined_env import HORIZON, ImaginationConfig, ImaginedEpisodes
+from acvp.control.imagination import ImaginationConfig
+from acvp.control.imagined_env import HORIZON, ImaginedEpisodes
 from acvp.control.informed import InformedExploration
 from acvp.control.kernel import KernelConfig, paper_kernel
 from acvp.data.frames import GRAY_84

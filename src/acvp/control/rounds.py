@@ -22,7 +22,7 @@ from acvp.agents.policies import load_any_policy
 from acvp.agents.presets import DqnConfig, make_dqn_config
 from acvp.agents.run import train_agent
 from acvp.control.config import LearnConfig
-from acvp.control.imagined_env import ImaginationConfig
+from acvp.control.imagination import ImaginationConfig
 from acvp.control.informed import InformedPlayer
 from acvp.control.learning import ImaginedVecEnv
 from acvp.data.collect import CollectConfig, collect
