@@ -66,12 +66,14 @@ def run(config: CalibrateConfig) -> int:
     check_alike([model], store)
     held_out = _held_out(config, model, store)
     with predictor_stages() as stage:
-        found = calibrate(
+        calibration = calibrate(
             model.predictor, model.view, held_out, count=config.steps, seed=config.seed,
             progress=stage("predicting rewards and terminations"),
         )  # fmt: skip
-    write_folder(config.out or folder, calibrated_files(files, found))
-    out.print(f"{config.out or folder}: outcomes are decided, by {len(held_out)} held-out episodes, for {found.text()}")
+    write_folder(config.out or folder, calibrated_files(files, calibration))
+    out.print(
+        f"{config.out or folder}: outcomes are decided, by {len(held_out)} held-out episodes, for {calibration.text()}"
+    )
     return EXIT_OK
 
 

@@ -1,6 +1,6 @@
 """How well rewards, terminations and lost lives are predicted, one step ahead from real frames.
 
-Probabilities are calibrated and decisions made by thresholds as far as they are stored with the predictor.
+Probabilities are calibrated, and thresholds applied, if they are stored with the predictor.
 
 Shapes: n steps.
 """

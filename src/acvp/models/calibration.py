@@ -233,7 +233,7 @@ def _with_best(
     levels = np.unique(logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT))
     between = (1 / (1 + np.exp(-(levels[1:] + levels[:-1]) / 2))).tolist()
     changed = [_with_threshold(calibration, threshold, value) for value in between]
-    accuracies = np.array([accuracy(each) for each in changed])
+    accuracies = np.array([accuracy(candidate) for candidate in changed])
     if not len(accuracies):
         return calibration
     best = np.flatnonzero(accuracies == accuracies.max())
@@ -260,5 +260,5 @@ def recalls(chosen: NDArray[Any], truth: Numbers, weights: Floats) -> dict[int, 
 
 def balanced_accuracy(chosen: NDArray[Any], truth: Numbers, weights: Floats) -> float:
     """Return the mean recall of the classes that occur."""
-    found = recalls(chosen, truth, weights)
-    return sum(found.values()) / len(found)
+    by_class = recalls(chosen, truth, weights)
+    return sum(by_class.values()) / len(by_class)

@@ -137,10 +137,10 @@ def calibrated(trainer: Trainer) -> Calibration:
         return Calibration()
     trainer.predictor.eval()
     options: dict[str, Any] = {"count": training.calibration_steps, "seed": training.seed}
-    found = calibrate(trainer.predictor, data.view, data.test, progress=trainer.check_stop, **options)
+    calibration = calibrate(trainer.predictor, data.view, data.test, progress=trainer.check_stop, **options)
     trainer.predictor.train()
-    trainer.display.print(f"outcomes are decided, by held-out episodes, for {found.text()}")
-    return found
+    trainer.display.print(f"outcomes are decided, by held-out episodes, for {calibration.text()}")
+    return calibration
 
 
 def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None:
