@@ -17,6 +17,7 @@ from tests.data.answers import answer_store
 
 DEVICE_OPTIONS = {
     "train": ["--data", "d"],
+    "calibrate": ["--predictor", "p", "--data", "d"],
     "evaluate": ["--predictors", "p", "--data", "d"],
     "counterfactual": ["--predictors", "p", "--data", "d"],
     "analyze": ["--predictor", "p", "--data", "d"],
@@ -93,7 +94,7 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["train"], "acvp: missing: --data DATASET …; see acvp train --help\n"),
         (["collect"], "acvp: missing: --env-id ENV_ID, --out PATH; see acvp collect --help\n"),
         (["train", "--data", "x", "--minutes", "abc"], "acvp: --minutes abc: expected FLOAT; see acvp train --help\n"),
-        (["train", "--data", "x", "--preset=foo"], "--preset foo: choose one of paper, authors, cpu, smoke\n"),
+        (["train", "--data", "x", "--preset=foo"], "--preset foo: choose one of paper, authors, gpu, cpu, smoke\n"),
         (["evaluate", "--predictors", "p", "--data", "d", "--horizon", "3.5"], "acvp: --horizon 3.5: expected INT;"),
         (["evaluate", "--predictors", "p", "--data", "d", "--key-steps", "a"], "--key-steps a: expected INT …;"),
         (["collect", "--env-id", "toy", "--frames"], "acvp: --frames: its value is missing; see acvp collect --help\n"),

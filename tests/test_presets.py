@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -41,6 +42,9 @@ class OnlyKnown:
 
     def __len__(self) -> int:
         return 2
+
+    def __getitem__(self, number: int) -> SimpleNamespace:
+        return SimpleNamespace(lives=np.array([0, 0]))
 
 
 def training(shape: tuple[int, int, int] = (210, 160, 3), **options: Any) -> Any:

@@ -102,6 +102,6 @@ def test_a_broken_link_is_an_error(link: str, tmp_path: Path) -> None:
 
 def test_every_page_is_in_the_menu() -> None:
     menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-    listed = re.findall(r"- ([\w/-]+\.md)$", menu, re.MULTILINE)
+    listed = re.findall(r"- (?:[\w ]+: )?([\w/-]+\.md)$", menu, re.MULTILINE)
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed) == sorted(pages)

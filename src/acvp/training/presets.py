@@ -62,7 +62,7 @@ def make_config(config: TrainConfig, store: EpisodeStore) -> TrainingConfig:
 
 def has_lives(store: EpisodeStore) -> bool:
     """Return whether a dataset is of a game with lives, by its first episode."""
-    return len(store) > 0 and bool((store[0].lives >= 0).any())
+    return len(store) > 0 and bool((store[0].lives > 0).any())
 
 
 def initial_predictor(name: str, model: str, view: str, store: EpisodeStore) -> Predictor:
