@@ -110,6 +110,11 @@ BY_CHANCE = re.compile(
 """Counts and scores (case/name) that jump where rounding tips a trained network's choice: compared bit for bit only."""
 RTOL = 0.05
 """Largest difference of floats on another machine, relative to the largest number of their list."""
+BY_CHOSEN_COLORS = re.compile(r"train-pixel/.*/(error|mse|score)|counterfactual/runs/pixel/margin/")
+"""Errors of frames whose colors were chosen, which jump less than counts: with AVX2 they differ by up to 9 % from those
+that were recorded with AVX-512."""
+RTOL_OF_CHOSEN = 0.2
+"""Largest difference of these, relative to the largest number of their list."""
 EQUAL_PIXELS = 0.99
 """Smallest share of equal pixels in a predicted frame on another machine."""
 LARGEST_LIST = 50
@@ -307,7 +312,8 @@ def differences(recorded: dict[str, Any], measured: dict[str, Any]) -> list[str]
                 if kind == "numbers" and not same_bits and BY_CHANCE.search(f"{case}/{name}"):
                     continue
                 before, after = (side[case][kind].get(name, "missing") for side in (old, new))
-                if not equal(before, after):
+                jumps = kind == "numbers" and not same_bits and BY_CHOSEN_COLORS.search(f"{case}/{name}")
+                if not (roughly(before, after, RTOL_OF_CHOSEN) if jumps else equal(before, after)):
                     lines.append(f"{case}: {kind} {name}: was {str(before)[:100]}, is {str(after)[:100]}")
     return lines
 
@@ -338,7 +344,7 @@ def close(before: Any, after: Any) -> bool:
     return same(before, after)
 
 
-def roughly(before: Any, after: Any) -> bool:
+def roughly(before: Any, after: Any, tolerance: float = RTOL) -> bool:
     """Whether integers are equal, and floats are those of the same training on another processor."""
     if isinstance(before, int | str) or isinstance(after, str):
         return same(before, after)
@@ -346,7 +352,7 @@ def roughly(before: Any, after: Any) -> bool:
     if one.shape != other.shape:
         return False
     scale = np.abs(one[np.isfinite(one)]).max(initial=0.0)
-    return bool(np.allclose(one, other, rtol=0, atol=RTOL * scale, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=0, atol=tolerance * scale, equal_nan=True))
 
 
 def alike(before: str, after: str) -> bool:

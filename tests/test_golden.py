@@ -70,6 +70,8 @@ CHANGES: dict[str, tuple[Change, bool, bool]] = {
     "a score": (_set("agent-evaluate", "numbers", "plays", lambda count: count + 1), True, True),
     "a step": (_set("train-mlp", "numbers", "0/step", lambda step: step + 1), True, True),
     "wrong pixels": (_set("train-pixel", "numbers", "2/wrong/1", lambda count: 2 * count), True, False),
+    "an error of chosen colors": (_set("train-pixel", "numbers", "5/error/10", lambda error: 1.1 * error), True, False),
+    "a large error of chosen colors": (_set("train-pixel", "numbers", "5/error/10", lambda e: 1.3 * e), True, True),
     "a missing number": (lambda record: record["results"]["train-mlp"]["numbers"].pop("0/loss"), True, True),
     "a missing case": (lambda record: record["results"].pop("explore"), True, True),
     "many pixels": (_set("rollout-qbert", "frames", "last", lambda text: _other_frame(text, 11)), True, True),
