@@ -72,23 +72,8 @@ def outside(vectors: NDArray[np.floating[Any]], limits: ActionRange) -> str | No
     )
 
 
-def wrong_actions(actions: Actions, count: int, limits: ActionRange) -> str | None:
-    """Return in words what is wrong with the actions of an episode; None: nothing."""
-    if limits:
-        if actions.ndim != 2 or actions.shape[1] != count:
-            return f"actions of shape {actions.shape}, where each is a vector of {count} numbers"
-        return outside(actions, limits)
-    if actions.ndim != 1:
-        return f"actions of shape {actions.shape}, where each is a number from 0 to {count - 1}"
-    if len(actions) and not 0 <= actions.min() <= actions.max() < count:
-        return f"actions {actions.min()} to {actions.max()}, where there are 0 to {count - 1}"
-    return None
-
-
-def blank_actions(limits: ActionRange, *leading: int) -> Actions:
-    """Return what stands where no action was taken: number 0, or of each component the value nearest to 0."""
-    if not limits:
-        return np.zeros(leading, np.int64)
+def blank_vectors(limits: ActionRange, *leading: int) -> NDArray[np.float32]:
+    """Return what stands where no action was taken: of each component the value nearest to 0."""
     low, high = np.array(limits, np.float32).T
     return np.broadcast_to(np.clip(np.float32(0), low, high), (*leading, len(limits))).copy()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from acvp.actions import blank_actions, checked_range
+from acvp.actions import blank_vectors, checked_range
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.merge import merge
 from acvp.data.recording import EpisodeRecorder, open_writer
@@ -203,7 +203,7 @@ def test_windows_have_vectors_and_padding_the_values_nearest_to_zero(drift: Epis
     assert np.array_equal(batch.actions[1], drift[0].actions[7:12])
     padded = WindowReader(drift, [WindowStart(0, -2)], _view()).actions(0, 4)
     assert np.array_equal(padded[0], [[0, 0], [0, 0], *drift[0].actions[:2].tolist()])
-    assert blank_actions(checked_range([(1, 2), (-2, -1)]), 1).tolist() == [[1, -1]]
+    assert blank_vectors(checked_range([(1, 2), (-2, -1)]), 1).tolist() == [[1, -1]]
 
 
 def _view() -> Any:

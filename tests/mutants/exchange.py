@@ -28,14 +28,14 @@ EXCHANGE = (
     ),
     Mutant(
         "rows of every exported block are numbered from 0",
-        "data/formats/lerobot_writer.py",
+        "data/formats/lerobot.py",
         '"index": self._rows + np.arange(count),',
         '"index": np.arange(count),',
         "data/formats/test_tables.py::test_lerobot_s_tables_are_those_of_the_whole_dataset",
     ),
     Mutant(
         "exported deviations are root mean squares",
-        "data/formats/lerobot_writer.py",
+        "data/formats/lerobot.py",
         "squares / count - mean**2",
         "squares / count",
         "data/formats/test_tables.py::test_lerobot_s_tables_are_those_of_the_whole_dataset",

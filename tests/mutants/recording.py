@@ -204,8 +204,8 @@ RECORDING = (
     Mutant(
         "an evaluated short episode is padded by other actions",
         "data/windows.py",
-        "actions = blank_actions(self.store.info.action_range, len(self.starts), stop - first)",
-        "actions = 1 + blank_actions(self.store.info.action_range, len(self.starts), stop - first)",
+        "actions = self.store.info.blank_actions(len(self.starts), stop - first)",
+        "actions = 1 + self.store.info.blank_actions(len(self.starts), stop - first)",
         "data/test_windows.py::test_a_reader_pads_short_episodes_as_batches_do",
     ),
     Mutant(
@@ -238,7 +238,7 @@ RECORDING = (
     ),
     Mutant(
         "an action one above the highest passes",
-        "actions.py",
+        "data/episode.py",
         "<= actions.max() < count",
         "<= actions.max() <= count",
         "data/test_damage.py::test_an_action_that_the_game_has_not_is_found",

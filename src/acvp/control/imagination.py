@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.actions import Actions, blank_actions
+from acvp.actions import Actions
 from acvp.agents.agent import Pixels, Rows
 from acvp.data.store import EpisodeStore
 from acvp.data.windows import Window, Windows
@@ -184,9 +184,7 @@ class Imagination:
     @torch.inference_mode()
     def _require_heads(self) -> None:
         start = self._draw(1, np.random.default_rng(0))
-        _, state = self.model.predictor.predict(
-            self._observe(start), self._tensor(blank_actions(self.store.info.action_range, 1))
-        )
+        _, state = self.model.predictor.predict(self._observe(start), self._tensor(self.store.info.blank_actions(1)))
         if state.outcome is None:
             raise UserError(
                 f"{self.model.name} predicts frames only, and an imagined env needs rewards and terminations: "

@@ -33,7 +33,7 @@ from numcodecs import Zstd
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from acvp.actions import Actions
+from acvp.actions import ActionRange, Actions, outside
 from acvp.data.frames import MAX_COLORS, Indices, Palette, PaletteEncoder, TooManyColorsError, colorize
 from acvp.errors import UserError
 
@@ -348,6 +348,19 @@ def _expect(tensors: dict[str, NDArray[Any]], name: str, dtype: str, shape: tupl
     if got is None or str(got.dtype) != dtype or got.shape != shape:
         actual = "missing" if got is None else f"{got.dtype} {got.shape}"
         raise PartError(f"its array {name} is {actual}, expected {dtype} {shape}")
+
+
+def wrong_actions(actions: Actions, count: int, limits: ActionRange) -> str | None:
+    """Return in words what is wrong with the actions of an episode; None: nothing."""
+    if limits:
+        if actions.ndim != 2 or actions.shape[1] != count:
+            return f"actions of shape {actions.shape}, where each is a vector of {count} numbers"
+        return outside(actions, limits)
+    if actions.ndim != 1:
+        return f"actions of shape {actions.shape}, where each is a number from 0 to {count - 1}"
+    if len(actions) and not 0 <= actions.min() <= actions.max() < count:
+        return f"actions {actions.min()} to {actions.max()}, where there are 0 to {count - 1}"
+    return None
 
 
 class EpisodeCache:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.actions import Action, ActionRange, Actions, checked_vector, wrong_actions
+from acvp.actions import Action, ActionRange, Actions, checked_vector
 from acvp.data.episode import (
     CHUNK_FRAMES,
     MAX_ACTIONS,
@@ -26,6 +26,7 @@ from acvp.data.episode import (
     finish_content_hash,
     parse,
     serialize,
+    wrong_actions,
 )
 from acvp.data.frames import MAX_COLORS, Frame, PaletteEncoder, TooManyColorsError, colorize
 from acvp.data.store import (

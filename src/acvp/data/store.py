@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from acvp.actions import ActionRange, checked_range
+from acvp.actions import ActionRange, Actions, blank_vectors, checked_range
 from acvp.console import counted
 from acvp.data.episode import MAX_ACTIONS, MAX_SIDE, Episode, EpisodeCache, EpisodeHeader, PolicyShare, parse
 from acvp.data.frames import MAX_COLORS, Palette, merge_palettes
@@ -84,6 +84,10 @@ class StoreInfo:
     def store_format(self) -> int:
         """The format that its store.json names."""
         return CONTINUOUS_FORMAT if self.action_range else STORE_FORMAT
+
+    def blank_actions(self, *leading: int) -> Actions:
+        """Return what stands where no action was taken: number 0, or of each component the value nearest to 0."""
+        return blank_vectors(self.action_range, *leading) if self.action_range else np.zeros(leading, np.int64)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields by name; those that datasets of 0.1.0 do not have only where they say something."""
@@ -317,7 +321,7 @@ def checked_info(info: StoreInfo) -> StoreInfo:
     named = isinstance(meanings, list | tuple) and all(isinstance(meaning, str) for meaning in meanings)
     if not named or len(meanings) > MAX_ACTIONS:
         raise ValueError(f"actions {meanings!r:.80}: a name for each and at most {MAX_ACTIONS} are possible")
-    limits = checked_range(info.action_range)
+    limits = () if info.action_range in ((), []) else checked_range(info.action_range)  # none: numbered actions
     if limits and len(limits) != len(meanings):
         raise ValueError(f"{len(limits)} ranges for {len(meanings)} components of actions")
     size = shape[0], shape[1], 3

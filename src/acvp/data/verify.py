@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from acvp.actions import Actions, wrong_actions
+from acvp.actions import Actions
 from acvp.console import counted
-from acvp.data.episode import OPENING_FRAMES, Episode
+from acvp.data.episode import OPENING_FRAMES, Episode, wrong_actions
 from acvp.data.store import (
     INDEX_NAME,
     PARTS_NAME,

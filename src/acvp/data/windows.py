@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acvp.actions import Actions, blank_actions
+from acvp.actions import Actions
 from acvp.data.episode import CHUNK_FRAMES, Episode
 from acvp.data.frames import Palette, Translation, View, translation
 from acvp.data.store import EpisodeStore
@@ -192,7 +192,7 @@ class Windows:
         """Return windows as one batch."""
         length = self.window.length
         frames = np.empty((len(numbers), length, *self.stored_shape), np.uint8)
-        actions = blank_actions(self.store.info.action_range, len(numbers), length - 1)
+        actions = self.store.info.blank_actions(len(numbers), length - 1)
         rewards = np.zeros((len(numbers), length - 1), np.float32)
         terminated, lost = np.zeros((2, len(numbers), length - 1), np.bool_)
         for row, number in enumerate(numbers.tolist()):
@@ -299,7 +299,7 @@ class WindowReader:
 
     def actions(self, first: int, stop: int) -> Actions:
         """Return actions `first` to `stop` - 1 of each window, (B, n) or (B, n, A)."""
-        actions = blank_actions(self.store.info.action_range, len(self.starts), stop - first)
+        actions = self.store.info.blank_actions(len(self.starts), stop - first)
         for row, (episode, frame) in zip(actions, self.starts, strict=True):
             padding = min(stop - first, max(0, -frame - first))
             row[padding:] = self.store[episode].actions[frame + first + padding : frame + stop]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from acvp.actions import Action, ActionRange, blank_actions, checked_vector
+from acvp.actions import Action, ActionRange, blank_vectors, checked_vector
 from acvp.errors import UserError
 
 _MAGIC = b"acvp-state-1\n"
@@ -250,7 +250,7 @@ class Game(ABC):
         return operator.index(action)
 
     def _no_action(self) -> Action:
-        return blank_actions(self.action_range, 1)[0] if self.action_range else 0
+        return blank_vectors(self.action_range, 1)[0] if self.action_range else 0
 
     def _executed(self, action: Action) -> Sequence[Action]:
         """Return the action of each emulator step in one agent step."""

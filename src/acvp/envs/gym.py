@@ -22,9 +22,8 @@ from gymnasium.wrappers import OrderEnforcing
 
 from acvp.actions import Action, range_of
 from acvp.envs.atari import FRAME_SKIP, AtariGame, atari_games, atari_id
-from acvp.envs.drift import DRIFT_ID, DRIFT_STEPS
 from acvp.envs.game import Frame, Game, Json, SavedState, Step
-from acvp.envs.toy import TOY_ID, TOY_STEPS
+from acvp.envs.toy import DRIFT_ID, DRIFT_STEPS, TOY_ID, TOY_STEPS
 from acvp.errors import UserError, describe, one_line, user_code
 
 Env = gymnasium.Env[Any, Any]
@@ -314,7 +313,7 @@ def register_envs() -> None:
     if TOY_ID not in gymnasium.registry:
         gymnasium.register(TOY_ID, entry_point="acvp.envs.toy:ToyGame", max_episode_steps=TOY_STEPS)
     if DRIFT_ID not in gymnasium.registry:
-        gymnasium.register(DRIFT_ID, entry_point="acvp.envs.drift:DriftGame", max_episode_steps=DRIFT_STEPS)
+        gymnasium.register(DRIFT_ID, entry_point="acvp.envs.toy:DriftGame", max_episode_steps=DRIFT_STEPS)
     if IMAGINED_ID not in gymnasium.registry:
         gymnasium.register(
             IMAGINED_ID,

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from acvp.actions import Actions, blank_actions
+from acvp.actions import Actions
 from acvp.bootstrap import Accumulator, Bootstrap
 from acvp.console import Progress
 from acvp.data.replay import Positions
@@ -253,7 +253,7 @@ def _shuffled_batches(windows: EvaluationWindows) -> list[tuple[Sequence[WindowS
         windows.store[donors[i].episode].actions[donors[i].frame + first : donors[i].frame + stop]
         for i in range(len(starts))
     ]
-    actions = blank_actions(windows.store.info.action_range, len(rows), windows.horizon)
+    actions = windows.store.info.blank_actions(len(rows), windows.horizon)
     if rows:
         actions[:] = rows
     size = windows.batch_size

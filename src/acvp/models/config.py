@@ -86,6 +86,8 @@ class PredictorConfig:
         require_frame(self.frame)
         require_whole(actions=self.actions, context=self.context)
         require_positive(pixel_scale=self.pixel_scale)
+        if self.action_range == ():
+            return
         try:
             limits = checked_range(self.action_range)
         except ValueError as error:

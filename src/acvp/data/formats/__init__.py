@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acvp.actions import ActionRange
-from acvp.data.formats import authors, huggingface, lerobot, lerobot_writer, minari, npz, video
+from acvp.data.formats import authors, huggingface, lerobot, minari, npz, video
 from acvp.data.formats.importer import ActionNames, Progress, Source, import_source
 from acvp.data.store import STORE_NAME, EpisodeStore
 from acvp.errors import UserError
@@ -45,7 +45,7 @@ FORMATS = {
     ),
     "lerobot": Format(
         read=lerobot.read,
-        write=lerobot_writer.write,
+        write=lerobot.write,
         unknown="what the tables do not have is recorded as reward 0, truncated; seeds as 0, no lives; states are not "
         "imported",
         lost="numbers of episodes, lives, seeds and who played are not kept",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from acvp.actions import Actions, blank_actions
+from acvp.actions import Actions
 from acvp.data.episode import Episode
 from acvp.data.formats.importer import Recording, checked_actions, checked_rewards, checked_vectors
 from acvp.data.frames import Frame
@@ -97,7 +97,7 @@ def png(frame: Frame) -> bytes:
 def blocks_of_rows(store: EpisodeStore, episode: Episode) -> Generator[dict[str, Any], None, None]:
     """Yield the rows of an episode in blocks: images, actions (n,) or (n, A), rewards and terminations by column."""
     steps, first = len(episode) - 1, 0
-    blank = blank_actions(store.info.action_range, 1)
+    blank = store.info.blank_actions(1)
     actions = np.concatenate((episode.actions, blank.astype(episode.actions.dtype)))
     rewards = np.append(episode.rewards, np.float32(0))
     for block in episode.blocks():
