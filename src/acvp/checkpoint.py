@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     """Write a checkpoint, read it back to check it, and return its folder; a whole one of that step is kept."""
     path = folder / f"step-{step:09d}"
     with contextlib.suppress(CheckpointError):
-        read_checkpoint(path)
+        _read(path)
         sync_folder(path)  # a killed process may have renamed the manifest and not synced its name
         sync_folder(folder)
         return path
@@ -97,16 +97,22 @@ def save_checkpoint(folder: Path, step: int, files: Mapping[str, bytes], *, scor
     hashes = {name: {"size": len(data), "sha256": _hash(data)} for name, data in files.items()}
     note = {"step": step, "score": None if score == inf else score}
     write_atomic(path / MANIFEST_NAME, seal(note | {"files": hashes}))
-    read_checkpoint(path)
+    _read(path)
     return path
 
 
 def read_checkpoint(path: Path, run: Path | None = None) -> Checkpoint:
     """Read a checkpoint and check every byte; symbolic links must stay inside it, or inside its run."""
+    checkpoint = _read(path, run)
+    return replace(checkpoint, files=current_files(checkpoint.files))
+
+
+def _read(path: Path, run: Path | None = None) -> Checkpoint:
+    """Read and check a checkpoint, with its files by the names that it was written with."""
     manifest = _manifest(path, run)
     files = {name: _checked(path, name, entry, run) for name, entry in manifest["files"].items()}
     score = inf if manifest["score"] is None else float(manifest["score"])
-    return Checkpoint(path, int(manifest["step"]), score, current_files(files))
+    return Checkpoint(path, int(manifest["step"]), score, files)
 
 
 def newest_good(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
