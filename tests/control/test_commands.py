@@ -1,4 +1,4 @@
-"""acvp control as a user meets it: files, tables, resume; and mistakes of control and exploration."""
+"""acvp control as a user meets it: files, tables, resume; and mistakes of control, exploration and learning."""
 
 from __future__ import annotations
 
@@ -178,6 +178,7 @@ def test_the_time_of_all_parts_is_reported(tmp_path: Path) -> None:
 def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixture[str]) -> None:
     run, out = str(make_run(tmp_path / "a", toy)), ["--out", str(tmp_path / "out")]
     freeway = ["--env-id", "freeway", *out]
+    learn = ["agent", "learn", "--env-id", "toy", "--run", str(tmp_path / "out")]
     for arguments, told in (
         (["explore", *freeway, "--strategies", "informed-model"], "name one with --predictor"),
         (["explore", *freeway, "--predictor", run], "predicts acvp/Toy-v0, not ALE/Freeway-v5"),
@@ -188,6 +189,11 @@ def test_mistakes(tmp_path: Path, toy: EpisodeStore, capsys: pytest.CaptureFixtu
         (["control", "--predictors", run, "--agent", "nobody", *out], "unknown agent 'nobody'"),
         (["control", "--predictors", run, "--agent", "x", "--horizons", "0", *out], "--horizons 0"),
         (["control", "--predictors", run, "--agent", "x", "--epsilon", "2", *out], "--epsilon 2: a probability"),
+        ([*learn, "--budget", "0"], "--budget 0: at least 1"),
+        ([*learn, "--rounds", "0"], "--rounds 0: at least 1"),
+        ([*learn, "--recent", "2"], "--recent 2: a probability"),
+        ([*learn, "--max-entropy", "0"], "--max-entropy 0: more than 0"),
+        ([*learn, "--init", "nothing"], "no such folder"),
     ):
         assert told in mistake(arguments, capsys)
     assert not (tmp_path / "out").exists()

@@ -22,7 +22,6 @@ from acvp.agents import presets as agent_presets
 from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.trainer import AgentTrainer
-from acvp.cli.main import main
 from acvp.control import loop, rounds
 from acvp.control.config import LearnConfig
 from acvp.data.collect import EpisodePlayer
@@ -375,21 +374,6 @@ def test_actions_that_have_changed_between_rounds(
 def test_another_config_is_refused(whole: tuple[Path, Emulator]) -> None:
     with pytest.raises(UserError, match="budget: 400 → 500"):
         learn(whole[0], budget=500, references=True)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--budget", "0"], "--budget 0: at least 1"),
-        (["--rounds", "0"], "--rounds 0: at least 1"),
-        (["--recent", "2"], "--recent 2: a probability"),
-        (["--max-entropy", "0"], "--max-entropy 0: more than 0"),
-        (["--init", "nothing"], "no such folder"),
-    ],
-)
-def test_impossible_options(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["agent", "learn", "--env-id", "toy", "--run", str(tmp_path / "run"), *words]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_informed_exploration_records_an_episode(whole: tuple[Path, Emulator]) -> None:

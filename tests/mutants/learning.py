@@ -171,7 +171,7 @@ LEARNING = (
     ),
     Mutant(
         "the loss lacks its factor of one half",
-        "models/predictor.py",
+        "models/pixels.py",
         "(2 * rows * steps)",
         "(rows * steps)",
         "models/test_loss.py::test_hand_computed_case",

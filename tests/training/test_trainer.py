@@ -25,7 +25,8 @@ from acvp.checkpoint import newest_good
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from acvp.models import FeedforwardConfig, MeanFrame, MeanFrameConfig
-from acvp.models.predictor import TrainingBatch, joint_loss, squared_error_loss
+from acvp.models.pixels import squared_error_loss
+from acvp.models.predictor import TrainingBatch, joint_loss
 from acvp.runs import RunFolder, differences
 from acvp.training.config import OptimizerConfig, Phase, TrainingConfig
 from acvp.training.data import TrainingData

@@ -30,7 +30,7 @@ from acvp.models.networks import (
     RecurrentConfig,
     RecurrentPredictor,
 )
-from acvp.models.pixels import ActionError, FrameError, InputTypeError, Normalizer
+from acvp.models.pixels import ActionError, FrameError, InputTypeError, Normalizer, squared_error_loss
 from acvp.models.predictor import (
     HistoryPredictor,
     Predictions,
@@ -39,7 +39,6 @@ from acvp.models.predictor import (
     TrainingBatch,
     build_predictor,
     imagine,
-    squared_error_loss,
     unroll,
 )
 from acvp.models.rollout import Rollout, rollout, rollout_with_rewards

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from acvp.actions import ActionRange
 from acvp.models.config import FrameShape
@@ -206,6 +207,20 @@ def to_frames(pixels: Tensor) -> NDArray[np.uint8]:
     """Return floats (B, C, H, W) in pixel values 0..255 as uint8 frames (B, H, W, C), rounded."""
     frames: NDArray[np.uint8] = pixels.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
     return frames
+
+
+def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
+    """Return half the squared error summed over pixels and channels, averaged over batch and steps (equation 6).
+
+    ``predicted`` and ``target`` are normalized frames (B, K, C, H, W). The scale is that of the authors' code.
+    """
+    if predicted.shape != target.shape or predicted.ndim != 5:
+        raise FrameError(
+            f"predicted frames {tuple(predicted.shape)} beside target frames {tuple(target.shape)}; "
+            f"expected two equal shapes (B, K, C, H, W)"
+        )
+    rows, steps = predicted.shape[:2]
+    return functional.mse_loss(predicted.float(), target, reduction="sum") / (2 * rows * steps)
 
 
 class WrongPixels:

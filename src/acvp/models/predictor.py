@@ -17,12 +17,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from acvp.models.artifact import About, Shareable
 from acvp.models.config import ConfigError, DatasetSplit, FrameShape, PredictorConfig, Progress, build, register
 from acvp.models.layers import ActionFactors, Calibration, Outcome, flag_loss, head_losses
-from acvp.models.pixels import ActionScale, FrameError, Normalizer, check_frames, check_window
+from acvp.models.pixels import ActionScale, Normalizer, check_frames, check_window, squared_error_loss
 
 Metrics = dict[str, Tensor]
 """Parts of a loss by name, to be logged."""
@@ -269,20 +268,6 @@ class Predictor(Shareable):
         """Return an action for every row of a state, as indices (B,)."""
         rows = next(len(value) for value in vars(state).values() if isinstance(value, Tensor))
         return torch.full((rows,), action, device=self.normalizer.mean.device)
-
-
-def squared_error_loss(predicted: Tensor, target: Tensor) -> Tensor:
-    """Return half the squared error summed over pixels and channels, averaged over batch and steps (equation 6).
-
-    ``predicted`` and ``target`` are normalized frames (B, K, C, H, W). The scale is that of the authors' code.
-    """
-    if predicted.shape != target.shape or predicted.ndim != 5:
-        raise FrameError(
-            f"predicted frames {tuple(predicted.shape)} beside target frames {tuple(target.shape)}; "
-            f"expected two equal shapes (B, K, C, H, W)"
-        )
-    rows, steps = predicted.shape[:2]
-    return functional.mse_loss(predicted.float(), target, reduction="sum") / (2 * rows * steps)
 
 
 def joint_loss(

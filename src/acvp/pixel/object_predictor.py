@@ -120,11 +120,7 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         numbers = color_numbers(data.train, fields["palette"])
         background = find_background(data.train, numbers, len(fields["palette"]))
         moves, controlled = find_moves(data.train, numbers, background, MOST_MOVES)
-        return fields | {
-            "moving_colors": background.moving,
-            "moves": moves,
-            "controlled_colors": controlled,
-        }
+        return fields | {"moving_colors": background.moving, "moves": moves, "controlled_colors": controlled}
 
     def calibrate(self, data: DatasetSplit, report: Callable[[str], None], progress: Progress) -> None:
         """Find the palette mask, and which colors are background where."""

@@ -219,17 +219,13 @@ class FrameComparison:
         self._finder = ObjectFinder(frame_size, model.predictor.normalizer.mean.numpy(force=True))
         as_recorded = model.view.size is None and not model.view.gray
         exact = as_recorded and model.predictor.names_colors  # each pixel has a color of the game, the right one or not
-        self._wrong_pixels = WrongPixels(palette if as_recorded else None, may_be_off=0 if exact else WRONG_BY)
-
-    def wrong_pixels(self, imagined: ViewedFrame, real: ViewedFrame) -> int:
-        """Return the number of wrong pixels of an imagined frame (h, w, C)."""
-        return self._wrong_pixels.count_in_frame(imagined, real)
+        self.wrong_pixels = WrongPixels(palette if as_recorded else None, may_be_off=0 if exact else WRONG_BY)
 
     def compare(self, imagined: ViewedFrame, real: ViewedFrame, position: Position | None) -> LiveMetrics:
         """Return the metrics of an imagined frame (h, w, C); ``position`` is the object's (row, column) as recorded."""
         difference = np.abs(imagined.astype(np.int16) - real)
         return LiveMetrics(
-            wrong_pixels=self.wrong_pixels(imagined, real),
+            wrong_pixels=self.wrong_pixels.count_in_frame(imagined, real),
             pixels=difference.shape[0] * difference.shape[1],
             squared_error=float(np.square(difference.astype(np.int32)).mean()),
             object_found=self._object_found(imagined, real, position),
@@ -394,7 +390,7 @@ class Worlds:
     def _other_wrong(self, other: ImaginedState | None, frame: Frame) -> int | None:
         if other is None or self.other is None or self.real is None:
             return None
-        return self._other_comparison.wrong_pixels(other.frame, self.other.view(frame))
+        return self._other_comparison.wrong_pixels.count_in_frame(other.frame, self.other.view(frame))
 
     def _compare(self, imagined: ViewedFrame, real: ViewedFrame | None) -> LiveMetrics | None:
         if real is None or self.real is None:
