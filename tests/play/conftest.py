@@ -1,4 +1,4 @@
-"""A recording of ToyGame and axe-core, which the play tests share."""
+"""A recording of ToyGame, a browser and axe-core, which the play tests share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from acvp.data.collect import CollectConfig, collect
 from acvp.data.store import EpisodeStore
 from acvp.play.session import Session
+from tests.play.browsing import a_browser
 from tests.play.sessions import make_session
 
 ARCHIVE = "axe-core-4.10.3.tgz"
@@ -34,6 +36,13 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> EpisodeStore:
 def toy_session_maker(toy: EpisodeStore) -> Callable[[], Session]:
     """What makes a session with a recording."""
     return lambda: make_session(store=toy)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for all tests of a file."""
+    with a_browser() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

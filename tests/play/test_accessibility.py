@@ -9,16 +9,10 @@ from playwright.sync_api import Browser
 
 from acvp.play.app import Loops
 from acvp.play.session import Session
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.screens import check_accessible, widths_and_schemes
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import make_session, model_pool
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

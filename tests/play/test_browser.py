@@ -14,15 +14,9 @@ from playwright.sync_api import Browser
 
 from acvp.data.store import EpisodeStore
 from acvp.play.session import Session
-from tests.play.browsing import DESK, PHONE, View, a_browser
+from tests.play.browsing import DESK, PHONE, View
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import player
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from acvp.errors import UserError
 from acvp.play.static_page import RUNTIME_FOLDER, runtime_files
-from tests.play.browsing import View, a_browser, chromium
+from tests.play.browsing import View, chromium
 from tests.play.screens import CARDS, check_accessible, check_layout, widths_and_schemes
 from tests.play.serving import wait_until
 from tests.play.test_layout import PARTS, TEXTS
@@ -21,12 +21,6 @@ pytestmark = pytest.mark.slow
 MOST = 25e6
 """Bytes of a file, which static hosts limit."""
 SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from acvp.play.session import Session
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.screens import BOXES, check_layout
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import atari_pool
@@ -20,12 +20,6 @@ DESKS = [(820, 600), (1024, 768), (1280, 720)]
 PARTS = "header > *, figcaption, figure canvas, #metrics > div, #tools > *, #touch button, #scrub > *"
 SHOWN = "#real canvas, #dream canvas, #touch button, #tools > *"
 TEXTS = "#metrics :is(h2, p, small), #tools > *, #predictor"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

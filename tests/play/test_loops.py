@@ -18,18 +18,12 @@ from acvp.figures import encode_gif
 from acvp.play.app import LOOP_STEPS, Loops, packaged_loop, weights_digest
 from acvp.play.model_pool import ModelPool, make_model_pool
 from acvp.play.session import Session
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.screens import CARDS, check_layout, widths_and_schemes
 from tests.play.serving import Client, serve, wait_until
 from tests.play.sessions import UP, StandStill, make_session, model_pool, play_on
 
 Served = tuple[int, Loops]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from acvp.play.app import Loops, session_maker
 from acvp.play.config import PlayConfig
 from acvp.play.model_pool import make_model_pool
 from acvp.play.session import Session
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.screens import CARDS, check_layout, widths_and_schemes
 from tests.play.serving import serve, wait_until
 
@@ -38,12 +38,6 @@ def test_the_dream_moves_and_obeys_within_five_seconds(name: str) -> None:
         moved = moved or not np.array_equal(session.state.imagined.frame, before)
     session.close()
     assert (moved, obeyed) == (True, True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -16,17 +16,11 @@ from acvp.cli.main import main
 from acvp.errors import UserError
 from acvp.models import predictor_files
 from acvp.play.static_page import runtime_files
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.serving import wait_until
 from tests.play.test_export import small
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 class Quiet(SimpleHTTPRequestHandler):

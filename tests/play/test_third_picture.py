@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import pytest
 from playwright.sync_api import Browser
 
 from acvp.play.model_pool import ModelPool
 from acvp.play.session import Session
-from tests.play.browsing import View, a_browser
+from tests.play.browsing import View
 from tests.play.serving import serve, wait_until
 from tests.play.sessions import atari_pool, make_session
 from tests.play.test_export import small
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
 
 
 def test_wipe_and_second_dream(browser: Browser) -> None:

@@ -165,6 +165,13 @@ def action_transform(config: ActionConfig, generator: torch.Generator) -> Transf
     )  # fmt: skip
 
 
+def _heads(config: NetworkConfig, generator: torch.Generator) -> RewardTerminationHeads | None:
+    """Return the heads on the feature, if the config asks for them."""
+    if not config.predict_rewards:
+        return None
+    return RewardTerminationHeads(config.hidden, generator, lives=config.predict_lives)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeedforwardConfig(ActionConfig):
     """The feedforward network; the context is its m frames of input."""
@@ -185,11 +192,7 @@ class StackedFramesPredictor(HistoryPredictor):
         self.encoder = FrameEncoder(config, config.context, generator)
         self.transform = transform
         self.decoder = FrameDecoder(config, generator)
-        self.heads = (
-            RewardTerminationHeads(config.hidden, generator, lives=config.predict_lives)
-            if config.predict_rewards
-            else None
-        )
+        self.heads = _heads(config, generator)
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
@@ -297,11 +300,7 @@ class RecurrentPredictor(Predictor, kind="recurrent"):
         self.lstm = ClippedLstm(config.hidden, config.hidden, config.gate_clip, generator)
         self.transform = action_transform(config, generator)
         self.decoder = FrameDecoder(config, generator)
-        self.heads = (
-            RewardTerminationHeads(config.hidden, generator, lives=config.predict_lives)
-            if config.predict_rewards
-            else None
-        )
+        self.heads = _heads(config, generator)
 
     @classmethod
     def sizes(cls, preset: str, frame: FrameShape) -> dict[str, Any]:
