@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 class CalibrateConfig:
     """Choose thresholds of rewards, terminations and lost lives on held-out episodes, and store them with a predictor.
 
-    `acvp train` does that at its end; this is for a predictor that has none yet. Its weights stay as they are.
+    acvp train does this at its end; use it for a predictor that has no thresholds yet. The weights do not change.
     """
 
-    predictor: Path
+    predictor: Annotated[Path, arg(metavar="PREDICTOR")]
     """Run folder or predictor folder."""
     data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
-    """Dataset that it was trained on, or several; only episodes that were held out in training are used."""
+    """Training dataset of the predictor, or several. Only the episodes that were held out in training are used."""
     out: Annotated[Path | None, optional("PATH", "the predictor's own folder")] = None
     """Predictor folder to write."""
     steps: int = 1_000
-    """Number of agent steps that decide, at most."""
+    """Maximum number of held-out agent steps to choose the thresholds on."""
     seed: int = 1
-    """Seed of the training, which decides what was held out if the predictor's run is not there."""
+    """Seed of the training. It says which episodes were held out, if the run folder is missing."""
     test_fraction: float = 0.1
-    """Fraction of the frames that was held out, if the predictor's run is not there."""
+    """Fraction of the frames that was held out, if the run folder is missing."""
     import_module: Module = None
     device: Device = "auto"
 
@@ -104,6 +104,6 @@ VERBS = {
     "calibrate": Verb(
         options=CalibrateConfig,
         run=run,
-        example="acvp calibrate --predictor runs/freeway --data data/freeway",
+        example="acvp calibrate --predictor runs/freeway --data stores/freeway",
     )
 }

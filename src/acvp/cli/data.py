@@ -153,9 +153,9 @@ class PushConfig:
     data: Positional[DatasetFolder]
     """Dataset folder."""
     to: Annotated[str, arg(metavar="OWNER/NAME")]
-    """Repository, owner/name. It is made if it is missing."""
+    """Repository, owner/name. It is created if it does not exist."""
     private: bool = False
-    """Make a new repository that only you can see."""
+    """Create the repository as a private one, which only you can see."""
 
     def __post_init__(self) -> None:
         require_repository(self.to, "--to")

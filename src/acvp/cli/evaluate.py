@@ -24,8 +24,8 @@ class EvaluateOptions(EvaluateConfig):
     data: Annotated[tuple[Path, ...], optional("DATASET …", "with --driver, episodes/ beside the results")] = ()
     """Dataset to evaluate on, or several as one. Of those that were trained on, only held-out episodes are used."""
     driver: Annotated[str | None, optional("POLICY", "none")] = None
-    """Record --data first, played by this policy: agent:NAME, sticky-random, held or another one of acvp collect, with
-    the default --frame-skip. How a predictor does depends on who plays."""
+    """Policy that plays the episodes to evaluate on: agent:NAME, sticky-random, held, or another one of acvp collect.
+    They are recorded into --data first, with the default --frame-skip. A predictor's errors depend on who plays."""
     driver_epsilon: float = 0.05
     """With --driver: probability of a random action instead of the policy's."""
     driver_frames: int = 20_000

@@ -65,6 +65,9 @@ SUMMARIES = {
 }
 """Verb → what it does, in the order of the help."""
 HELP = ("-h", "--help")
+Config = TypeVar("Config")
+Knobs = Mapping[str, Sequence[str]]
+"""Name of a knob without its dashes → the words that follow it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -251,15 +254,6 @@ def predictor_stages() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     keep_freed_memory()
     with stages() as stage:
         yield stage
-
-
-if __name__ == "__main__":
-    sys.exit(exits.run_process(main))
-
-
-Config = TypeVar("Config")
-Knobs = Mapping[str, Sequence[str]]
-"""Name of a knob without its dashes → the words that follow it."""
 
 
 def knobs_of(config: Any, fixed: Sequence[str] = (), prefix: str = "") -> Iterator[tuple[str, Any, Any, type]]:

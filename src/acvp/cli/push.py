@@ -18,11 +18,11 @@ class PushConfig:
     """Upload a predictor and its card to the Hugging Face hub. Log in first: hf auth login."""
 
     predictor: Annotated[Positional[str], arg(metavar="PREDICTOR")]
-    """Run folder, predictor folder, or the name of a predictor that comes with acvp."""
+    """Run folder, predictor folder or packaged name (freeway)."""
     to: Annotated[str, arg(metavar="OWNER/NAME")]
-    """Repository, owner/name. It is made if it is missing. acvp.load and --predictors take this name."""
+    """Repository, owner/name. It is created if it does not exist. acvp.load and --predictors take this name."""
     private: bool = False
-    """Make a new repository that only you can see."""
+    """Create the repository as a private one, which only you can see."""
 
     def __post_init__(self) -> None:
         require_repository(self.to, "--to")

@@ -154,29 +154,29 @@ class LearnConfig:
     run: Path
     """Run folder: data, predictors and agents of all rounds, metrics.jsonl, and the last agent."""
     budget: int = 100_000
-    """Agent steps in the real game that are recorded, at most. Evaluation comes on top, and nothing learns from it."""
+    """Maximum number of agent steps recorded in the real game. Evaluation is extra, and nothing learns from it."""
     rounds: int = 10
-    """Rounds; each records an equal part of the budget."""
+    """Number of rounds. Each records an equal part of the budget."""
     policy: Annotated[tuple[str, ...], arg(metavar="POLICY …")] = ("held", "sticky-random")
     """Policies of the first round, as in acvp collect."""
     explore_rounds: int = 3
-    """First rounds in which informed exploration by the last predictor plays every other episode (§4.2)."""
+    """Number of first rounds in which informed exploration by the last predictor plays every other episode (§4.2)."""
     epsilon: float = 0.1
     """Probability of a random action at each recorded agent step."""
     model: Annotated[str, arg(metavar="NAME")] = "pixel"
     """Predictor to train, as in acvp train; it gets reward and termination heads."""
     preset: PresetName = "cpu"
     """Preset of the predictor's training."""
-    minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = 15.0
+    minutes: Annotated[float | None, optional("FLOAT", "15")] = 15.0
     """Wall-clock minutes of the predictor's training in each round."""
     init: Annotated[Path | None, optional("PREDICTOR", "random weights")] = None
     """Predictor to start from. The real frames that it was trained on do not count toward --budget."""
     agent_preset: AgentPreset = "cpu"
     """Preset of the DQN."""
     agent_steps: int = 50_000
-    """Imagined agent steps of the DQN in each round."""
+    """Agent steps for which the DQN trains in each round, all of them imagined."""
     horizon: int = 15
-    """Agent steps of an imagined episode."""
+    """Length of an imagined episode in agent steps."""
     rewards: Literal["expected", "sample", "sign"] = "expected"
     """Imagined rewards, by calibrated probabilities: their expectation, a sample of them, or the most likely sign."""
     recent: float = 0.5
@@ -194,10 +194,7 @@ class LearnConfig:
     seed: int = 1
     """Random seed of everything."""
     device: Device = "auto"
-    """Device to compute on: auto, cpu, cuda, cuda:1 (the second GPU), mps.
-    auto: the fastest one available."""
     import_module: Module = None
-    """Python module to import first: it registers the game with Gymnasium. Its code runs: name only what you trust."""
 
     def __post_init__(self) -> None:
         require(1, LONGEST, budget=self.budget, agent_steps=self.agent_steps, max_steps=self.max_steps)

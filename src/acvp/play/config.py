@@ -26,8 +26,8 @@ class PlayConfig:
     data: Annotated[Path | None, optional("DATASET", "none")] = None
     """Dataset to browse on the page. If the game is not installed, the dream starts from its frames."""
     policy: Annotated[str, arg(metavar="POLICY")] = "agent"
-    """Policy that plays when you do not (key m): a policy of acvp collect, or agent:
-    the packaged agent of the game, and sticky-random for games without one."""
+    """Policy that plays when you do not (key m), as in acvp collect.
+    agent: the packaged agent of the game; sticky-random if there is none."""
     temperature: float = 0.0
     """Sampling temperature: 0 = argmax, 1 = sample. For pixel models."""
     fps: float = 15.0

@@ -63,7 +63,8 @@ class TrainConfig:
     """Run folder or its config.json: start from its config instead of the preset's.
     It gives model, view, seed, test fraction, network sizes, phases and optimizer; other options override it."""
     init: Annotated[str | None, optional("PREDICTOR", "random weights")] = None
-    """Predictor to start from: a run, a predictor folder, or a name of the package. Network and weights are its own."""
+    """Predictor to start from: a run, a predictor folder, or a packaged name (freeway).
+    The network and its initial weights are those of this predictor."""
     help_all: Annotated[bool, FlagCreatePairsOff] = False
     """Print every field of the training config as an option, with its value and meaning, and exit (needs --data).
     Such options change single fields: --phases.0.lr 3e-4 or --predictor.channels 64 96 128."""
@@ -76,14 +77,14 @@ class TrainConfig:
     test_fraction: float = 0.1
     """Fraction of the frames held out for validation, in whole episodes."""
     minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
-    """Training time in wall-clock minutes (core-minutes with --clock core, see --help-all), shared as in the preset.
-    For a run started with fewer minutes, the difference is added."""
+    """Training time in wall-clock minutes, divided among the phases as in the preset.
+    A run that was started with fewer minutes trains for the difference. --clock core counts processor time instead."""
     predict_rewards: bool = False
-    """Also train reward and termination heads, and one for lost lives if the game has lives. The pixel model always has
-    them."""
+    """Also train reward and termination heads, and one for lost lives if the game has lives.
+    pixel and objects always have them."""
     device: Device = "auto"
     devices: int = 1
-    """Number of GPUs or CPU processes for data-parallel training. Under torchrun, its own setting is used."""
+    """Number of GPUs or CPU processes for data-parallel training. torchrun sets it itself."""
     precision: Literal["auto", "32", "bf16"] = "auto"
     """Floating-point precision of convolutions and matrix products: 32-bit, or bfloat16 mixed precision.
     auto: bf16 for preset gpu on a GPU that has it, else 32."""
