@@ -206,8 +206,8 @@ edited.
 """
 UNMEASURED = """# A newcomer's log
 
-From a fresh clone to playing each of the five games. How long each command takes is not given: it was measured only
-once, on a busy machine and with a changed tree. `python -m benchmarks.newcomer` measures it and writes
+From a fresh clone to playing each of the five games. The page gives no times yet: they were measured only once, on a
+busy machine and with uncommitted changes. `python -m benchmarks.newcomer` measures them and writes
 `results/newcomer.json`, from which this page is made.
 
 ```

@@ -100,6 +100,12 @@ def test_damage_is_listed_with_exit_code_1(tmp_path: Path, capsys: pytest.Captur
         (["collect", "--env-id", "toy", "--frames"], "acvp: --frames: its value is missing; see acvp collect --help\n"),
         (["analyze", "--run", "here", "--data", "x", "--states", "few"], "acvp: --states few: expected INT;"),
         (["evaluate", "--runs=here", "--data", "x", "--horizon", "far"], "acvp: --horizon far: expected INT;"),
+        (["evaluate", "--predictor", "p", "--horizon", "far"], "acvp: --horizon far: expected INT;"),
+        (["analyze", "--predictors=p", "--data", "x", "--states", "few"], "acvp: --states few: expected INT;"),
+        (
+            ["collect", "--env", "toy", "--out", "x"],
+            "acvp: --env: no such option of acvp collect (did you mean --env-id",
+        ),
     ],
 )
 def test_mistakes_get_one_line(

@@ -139,7 +139,7 @@ class Verb:
 
         Of a verb with a config tree, unknown options are fields of the tree and become the option `knobs`.
         """
-        arguments = [_current(word, OPTIONS.get(name, {})) for word in arguments]
+        arguments = [_current(word, self._other_names | OPTIONS.get(name, {})) for word in arguments]
         knobs: dict[str, tuple[str, ...]] = {}
         if self.first is not None:
             arguments, knobs = split_knobs([*self.first(list(arguments)), *arguments], self.known)
@@ -155,9 +155,12 @@ class Verb:
                     config=(tyro.conf.OmitArgPrefixes,),
                 )
         except SystemExit as end:
-            if end.code:
-                raise UserError(complaint_line(complaint.getvalue(), name, arguments)) from None
-            raise
+            if end.code == 0:
+                raise
+            lines = [line.strip("│╭╮╰╯─|+ ") for line in complaint.getvalue().splitlines()]
+            if "Unrecognized options:" in lines:  # among the options that are missing, whose name it may have
+                raise UserError(self._unknown(name, lines[lines.index("Unrecognized options:") + 1])) from None
+            raise UserError(complaint_line(lines, name, arguments)) from None
         if unknown:
             raise UserError(self._unknown(name, unknown[0]))
         return replace(options, knobs=knobs) if knobs else options
@@ -167,6 +170,12 @@ class Verb:
         """All options, also in their negative form."""
         names = [option_name(field) for field in self.options.__dataclass_fields__ if field != "knobs"]
         return {"--help", *names, *(f"--no-{name[2:]}" for name in names)}
+
+    @property
+    def _other_names(self) -> dict[str, str]:
+        """One predictor or several: a verb takes both names."""
+        several = "predictors" in self.options.__dataclass_fields__
+        return {"--predictor": "--predictors"} if several else {"--predictors": "--predictor"}
 
     def _unknown(self, name: str, word: str) -> str:
         if not word.startswith("--"):
@@ -212,9 +221,8 @@ def value_of(option: str, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def complaint_line(box: str, name: str, arguments: Sequence[str]) -> str:
-    """Return what tyro complains about in a box, in one line: the option, its value and what it takes."""
-    lines = [line.strip("│╭╮╰╯─|+ ") for line in box.splitlines()]
+def complaint_line(lines: Sequence[str], name: str, arguments: Sequence[str]) -> str:
+    """Return what tyro complains about in the lines of a box, in one: the option, its value and what it takes."""
     text, see = " ".join(lines), f"see acvp {name} --help"
     if "Missing from acvp" in text:
         return f"missing: {', '.join(line for line in lines if re.match('--[a-z]', line))}; {see}"
