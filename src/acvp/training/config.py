@@ -45,8 +45,6 @@ class TrainConfig:
 
     data: Annotated[tuple[Path, ...], arg(metavar="DATASET …")]
     """Dataset folder, made by acvp collect. Several are used as one: they need the same frame size and actions."""
-    shares: Annotated[tuple[float, ...], optional("SHARE …", "by the number of windows")] = ()
-    """Shares of the windows drawn from each of several datasets, such as 0.7 0.3; they count relative to their sum."""
     model: Annotated[str, arg(metavar="NAME")] = "feedforward"
     """pixel: classifies the color of every pixel; objects: also predicts moving objects one by one.
     feedforward, recurrent: the paper's networks.
@@ -56,6 +54,9 @@ class TrainConfig:
     gpu: larger batches, in bf16 and compiled on a GPU; cpu: half an hour on two cores; smoke: seconds, for a test."""
     run: Annotated[Path | None, optional("PATH", "runs/{game}__{model}__{seed}__{time}")] = None
     """Run folder: checkpoints, metrics and the trained predictor."""
+    minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
+    """Training time in wall-clock minutes, divided among the phases as in the preset.
+    A run that was started with fewer minutes trains for the difference. --clock core counts processor time instead."""
     view: ViewName = "auto"
     """Frames that the network sees. rgb: color, as recorded; gray84: grayscale, 84×84 pixels.
     auto: gray84 for preset cpu with one of the paper's networks on Atari, else rgb."""
@@ -65,6 +66,8 @@ class TrainConfig:
     init: Annotated[str | None, optional("PREDICTOR", "random weights")] = None
     """Predictor to start from: a run, a predictor folder, or a packaged name (freeway).
     The network and its initial weights are those of this predictor."""
+    shares: Annotated[tuple[float, ...], optional("SHARE …", "by the number of windows")] = ()
+    """Shares of the windows drawn from each of several datasets, such as 0.7 0.3; they count relative to their sum."""
     help_all: Annotated[bool, FlagCreatePairsOff] = False
     """Print every field of the training config as an option, with its value and meaning, and exit (needs --data).
     Such options change single fields: --phases.0.lr 3e-4 or --predictor.channels 64 96 128."""
@@ -76,9 +79,6 @@ class TrainConfig:
     """auto: continue from the latest checkpoint in --run, if any; never: fail if --run has already started."""
     test_fraction: float = 0.1
     """Fraction of the frames held out for validation, in whole episodes."""
-    minutes: Annotated[float | None, optional("FLOAT", "as in the preset")] = None
-    """Training time in wall-clock minutes, divided among the phases as in the preset.
-    A run that was started with fewer minutes trains for the difference. --clock core counts processor time instead."""
     predict_rewards: bool = False
     """Also train reward and termination heads, and one for lost lives if the game has lives.
     pixel and objects always have them."""
