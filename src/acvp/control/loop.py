@@ -64,15 +64,16 @@ REPORT_NAME, FIGURE_NAME = "learning.json", "learning.png"
 def learn(config: LearnConfig, console: Console) -> int:
     """Learn in rounds until the budget is used up, and return the exit code."""
     run = RunFolder(config.run)
-    with make_game(config.env_id, import_module=config.import_module) as game, run.writing():
-        require_numbered(game.action_range, "acvp learn")
+    with make_game(config.env_id, import_module=config.import_module) as game:
+        require_numbered(game.action_range, "acvp agent learn")
         _check(config, game)
-        start(run, _settings(config, game), resume="auto", check=partial(_refuse_change, run, config, game))
-        loop = Loop(config, run, game, console)
-        try:
-            loop.all_rounds()
-        except PartStopped as stopped:
-            return stopped.code
+        with run.writing():
+            start(run, _settings(config, game), resume="auto", check=partial(_refuse_change, run, config, game))
+            loop = Loop(config, run, game, console)
+            try:
+                loop.all_rounds()
+            except PartStopped as stopped:
+                return stopped.code
     return EXIT_DONE
 
 
