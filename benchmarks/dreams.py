@@ -3,11 +3,13 @@
 Records every game with two drivers, its packaged agent and sticky-random actions, and lets predictors look ahead from
 windows of these episodes: error curves, whether the controlled object is kept, and how often keys still work. Writes
 results/dreams/<game>-<driver>.json. Several predictors of a game are judged on the same windows. With --package, a
-predictor that is better than the packaged one with every driver becomes <game>-objects of the package.
+predictor that is better than the packaged ones with every driver becomes <game>-objects of the package. The results of
+an earlier <game>-objects are read from the files that the new ones replace, so name the run's folder <game>-objects.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ import tyro
 import acvp
 from benchmarks.cards import median_lost, on_card
 from benchmarks.pixel import PACKAGED, write_predictor
-from benchmarks.provenance import write_results
+from benchmarks.provenance import RESULTS, write_results
 
 EPSILON = {"agent": 0.05}
 """Share of random actions of a driver; others have 0.3."""
@@ -55,13 +57,13 @@ class DreamsConfig:
 def main(config: DreamsConfig) -> None:
     """Measure every game with every driver, and print a line for each predictor."""
     for game in config.games:
-        judged = {}
+        judged, earlier = {}, {driver: committed(f"{game}-objects", driver) for driver in config.drivers}
         for driver in config.drivers:
             judged[driver] = judge(game, driver, config)
             for line in lines(game, driver, judged[driver]):
                 print(line, flush=True)
         if config.package and config.predictor is not None:
-            package(game, config.predictor, judged)
+            package(game, config.predictor, judged, earlier)
 
 
 def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
@@ -101,23 +103,48 @@ def judge(game: str, driver: str, config: DreamsConfig) -> dict[str, Any]:
     return kept
 
 
-def package(game: str, path: Path, judged: dict[str, dict[str, Any]]) -> None:
-    """Write a predictor into the package with what was measured on its card, unless it is worse than the packaged."""
-    worse = [f"{driver}: {what}" for driver, body in judged.items() for what in is_worse(body, path.name, game)]
+def committed(name: str, driver: str) -> dict[str, Any] | None:
+    """Return the results of a packaged predictor with a driver, as they are before this command writes others."""
+    file = RESULTS / "dreams" / f"{name}-{driver}.json"
+    results: dict[str, Any] | None = json.loads(file.read_text()) if file.exists() else None
+    return results
+
+
+def package(
+    game: str, path: Path, judged: dict[str, dict[str, Any]], earlier: dict[str, dict[str, Any] | None]
+) -> None:
+    """Write a predictor into the package with what was measured on its card, unless it is worse than the packaged.
+
+    ``earlier`` are the results of the packaged <game>-objects by driver; None where it was not judged.
+    """
+    folder, worse = PACKAGED / f"{game}-objects", []
+    for driver, body in judged.items():
+        before = earlier[driver]
+        worse += [f"{driver}: {what}, than {game}" for what in is_worse(body, path.name, body, game)]
+        if before is not None:
+            require_same_windows(body, before)
+            worse += [f"{driver}: {what}, than before" for what in is_worse(body, path.name, before, folder.name)]
     if worse:
-        raise SystemExit(f"{path} is not packaged; worse than {game} in: {', '.join(worse)}")
+        raise SystemExit(f"{path} is not packaged; worse in: {'; '.join(worse)}")
     text = "; ".join(on_card(driver, body, path.name) for driver, body in judged.items())
-    folder = PACKAGED / f"{game}-objects"
     folder.mkdir(parents=True, exist_ok=True)
     write_predictor(acvp.load(path), text, folder)
     print(f"packaged as {folder.name}")
 
 
-def is_worse(body: dict[str, Any], own: str, packaged: str) -> list[str]:
+def require_same_windows(body: dict[str, Any], before: dict[str, Any]) -> None:
+    """Refuse to compare results of other windows: copying the last frame has the same errors in the same windows."""
+    errors = [results["curves"]["copy-last-frame"]["error"]["mean"] for results in (body, before)]
+    if errors[0] != errors[1]:
+        raise SystemExit("the packaged predictor was judged on other windows: judge it on these first")
+
+
+def is_worse(body: dict[str, Any], own: str, other: dict[str, Any], packaged: str) -> list[str]:
     """Return in what a predictor is worse: keys at any step, wrong pixels at steps 1 and 10, the step of the loss."""
-    keys = zip(*(body["keys"]["works"][name]["mean"] for name in (own, packaged)), strict=True)
-    wrong = [body["curves"][name]["wrong_pixels"]["mean"] for name in (own, packaged)]
-    lost = [body["lost"][name] or 10**9 for name in (own, packaged)]
+    both = ((body, own), (other, packaged))
+    keys = zip(*(results["keys"]["works"][name]["mean"] for results, name in both), strict=True)
+    wrong = [results["curves"][name]["wrong_pixels"]["mean"] for results, name in both]
+    lost = [results["lost"][name] or 10**9 for results, name in both]
     checks = {
         "keys": any(mine < theirs for mine, theirs in keys),
         "wrong pixels": any(wrong[0][step - 1] > wrong[1][step - 1] for step in FIRST_STEPS),
