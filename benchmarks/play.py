@@ -204,7 +204,7 @@ def static_steps(browser: Browser, address: str, name: str, seconds: float, scri
 def processor_time() -> float:
     """Return the seconds that the browser's processes have used, on all cores."""
     times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
-    return sum(time.user + time.system for time in times)
+    return float(sum(time.user + time.system for time in times))
 
 
 def open_page(browser: Browser, address: str, script: str = "") -> Page:

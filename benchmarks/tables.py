@@ -179,14 +179,14 @@ def gallery(body: dict[str, Any]) -> Rows:
     text = (
         f"The games of `make gallery` in Chromium without a GPU, as fast as they can. Real time is {real} steps a\n"
         f"second: {1000 / real:.0f} ms for a step. Where the load is above the number of cores, other programs took\n"
-        "their share, and threads wait for each other: then what one thread needs says most, and the rate by the clock is\n"
-        "none to expect."
+        "their share, and threads wait for each other: then what one thread needs says most, and the rate by the\n"
+        "clock is none to expect."
     )
     heads = (
         "predictor",
-        "ms of a processor per step, one thread",
-        "all threads",
-        "steps per second by the clock",
+        "ms of processor per step, one thread",
+        "two threads",
+        "steps per second, two threads",
         "load",
     )
     return text, heads, rows
