@@ -16,7 +16,7 @@ D side of a drawn window.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,6 +37,7 @@ from acvp.pixel.object_windows import (
     Look,
     Memory,
     Objects,
+    ObjectState,
     are_lively,
     as_objects,
     copy_sources,
@@ -63,22 +64,6 @@ KNOWN_PAST = 0.9
 """Share of the training windows in which the last actions are known."""
 EVENTS = 16
 """Features of objects whose maximum feeds the reward and termination heads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ObjectState(PixelState):
-    """What the grid remembers, and what objects are seen by (see Memory)."""
-
-    recent: Tensor
-    under: Tensor
-    age: Tensor
-    before: Tensor
-    past: Tensor
-
-    @property
-    def memory(self) -> Memory:
-        """What objects are seen by."""
-        return Memory(self.recent, self.under, self.age, self.before, self.past)
 
 
 class ObjectPredictor(PixelPredictor, kind="objects"):

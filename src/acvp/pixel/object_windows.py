@@ -7,6 +7,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from acvp.pixel.object_network import (
     summarize,
 )
 from acvp.pixel.objects import BACKGROUND, MOVING, Background, FrameObjects
+from acvp.pixel.predictor import PixelState
 
 LIVELY = 6
 """An object is lively if a pixel of it changed in fewer than so many steps."""
@@ -81,6 +83,22 @@ class Memory(NamedTuple):
     def first(self, rows: int) -> Memory:
         """Return the memory of the first rows."""
         return Memory(*(plane[:rows] for plane in self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectState(PixelState):
+    """What the grid remembers, and what objects are seen by (see Memory)."""
+
+    recent: Tensor
+    under: Tensor
+    age: Tensor
+    before: Tensor
+    past: Tensor
+
+    @property
+    def memory(self) -> Memory:
+        """What objects are seen by."""
+        return Memory(self.recent, self.under, self.age, self.before, self.past)
 
 
 def remember(age: Tensor, before: Tensor, last: Tensor, now: Tensor, oldest: int) -> tuple[Tensor, Tensor]:
