@@ -123,6 +123,20 @@ def test_a_second_upload_replaces_the_first(folder_hub: FolderHub, tmp_path: Pat
     assert hub.pull_dataset("me/answers", tmp_path / "back").digest == store.digest
 
 
+@pytest.mark.parametrize("name", ["episodes/000007.safetensors", "index.jsonl"])
+def test_no_file_from_elsewhere_is_uploaded(
+    name: str, folder_hub: FolderHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dataset of somebody else may contain symbolic links, which the hub's library follows."""
+    store = answer_store(tmp_path / "s", [5])
+    (tmp_path / "key").write_bytes((store.path / name).read_bytes() if (store.path / name).exists() else b"secret")
+    (store.path / name).unlink(missing_ok=True)
+    (store.path / name).symlink_to(tmp_path / "key")
+    assert main(["data", "push", str(store.path), "--to", "me/answers"]) == 2
+    assert "it lies outside" in capsys.readouterr().err
+    assert folder_hub.made == []
+
+
 def test_a_download_touches_nothing_that_lies_in_the_folder(folder_hub: FolderHub, tmp_path: Path) -> None:
     hub.push_dataset("me/answers", answer_store(tmp_path / "s", [5]), private=False)
     home = tmp_path / "home"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -23,9 +24,12 @@ import numpy as np
 from matplotlib.axes import Axes as Axes
 from matplotlib.figure import Figure as Figure
 from matplotlib.font_manager import findfont
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from acvp.console import visible
 from acvp.durable import make_folder, write_atomic
 from acvp.errors import UserError, describe
 
@@ -36,6 +40,8 @@ RUN_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's: also color-blind readers can distinguish them."""
 LIGHT = {"ink": "#1c1c1c", "faint": "#767676", "paper": "#ffffff"}
 DARK = {"ink": "#e8e8e8", "faint": "#9a9a9a", "paper": "#1b1d21"}
+UNNAMED = ("_child", "_container", "_nolegend_")
+"""Beginnings of the names that matplotlib gives to what has none."""
 SIZE, CAPTION_WIDTH = (5.2, 4.3), 96
 """Inches of a chart, and characters of a line of its caption."""
 
@@ -68,6 +74,10 @@ def style(axes: Axes, colors: Colors) -> None:
 
 def legend_below(axes: Axes, colors: Colors, away: float = 0.2, *, columns: int = 2, size: float = 8) -> None:
     """Put the legend under the axes, where it hides no curve."""
+    for curve in (*axes.lines, *axes.containers):
+        name = str(curve.get_label())
+        if name.startswith("_") and not name.startswith(UNNAMED):
+            curve.set_label(f" {name}")  # matplotlib leaves out what begins with an underscore
     where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -away), "borderaxespad": 0.0}
     axes.legend(fontsize=size, frameon=False, labelcolor=colors["ink"], ncols=columns, **where)
 
@@ -79,15 +89,30 @@ def caption(figure: Figure, text: str, colors: Colors) -> None:
     figure.set_size_inches(figure.get_size_inches()[0], height)
     room = (0.14 * len(lines) + 0.02) / height
     figure.text(0.02, 0.06 / height, "\n".join(lines), fontsize=7, color=colors["faint"], va="bottom", linespacing=1.25)
-    figure.tight_layout(rect=(0, room, 1, 1))
+    with _as_given(figure):
+        figure.tight_layout(rect=(0, room, 1, 1))
 
 
 def image(figure: Figure, kind: str) -> bytes:
     """Return a figure as the bytes of a png or svg file, the same bytes for the same figure."""
     buffer = io.BytesIO()
-    with _repeatable():
+    with _repeatable(), _as_given(figure):
         figure.savefig(buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
     return buffer.getvalue()
+
+
+@contextmanager
+def _as_given(figure: Figure) -> Iterator[None]:
+    """Draw names of runs and actions as they are: $ begins no formula, and characters that a font lacks are boxes."""
+    axes = [axis for each in figure.axes for axis in (each.xaxis, each.yaxis)]
+    logarithmic = [axis for axis in axes if isinstance(axis.get_minor_formatter(), LogFormatter)]
+    formulas = {label for axis in logarithmic for label in axis.get_ticklabels(minor=True)}
+    for text in {text for text in figure.findobj(Text) if isinstance(text, Text)} - formulas:
+        text.set_parse_math(False)
+        text.set_text("\n".join(map(visible, text.get_text().split("\n"))))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+        yield
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from acvp.artifacts import CARD_NAME, make_card, write_folder
 from acvp.console import counted
+from acvp.data.formats.importer import checked_files
 from acvp.data.store import INDEX_NAME, PARTS_NAME, STORE_NAME, EpisodeStore
 from acvp.data.verify import verify
 from acvp.durable import refuse_full
@@ -41,6 +42,7 @@ def push_dataset(name: str, store: EpisodeStore, *, private: bool) -> str:
 
     Episodes that only an earlier upload had are deleted there.
     """
+    checked_files([file for pattern in FILES for file in store.path.glob(pattern)], store.path)
     with _hub(name):
         api = HfApi()
         address = api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)

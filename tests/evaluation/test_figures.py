@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from acvp.console import visible
 from acvp.evaluation.figures import conclusions, curve_figure, smallest_of_decades, worse_from
+from acvp.figures import image
 
 
 def curve(*means: float) -> dict[str, list[float]]:
@@ -80,3 +82,17 @@ def test_the_legend_has_both_baselines_in_plain_words() -> None:
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["mine", "copying the last frame", "mean of the training frames"]
+
+
+@pytest.mark.parametrize("name", ["a$\\frac{$b$", "_hidden", "\x1b[31m", "的"], ids=ascii)
+def test_the_legend_shows_the_name_of_a_run_as_it_is(name: str, recwarn: pytest.WarningsRecorder) -> None:
+    shown = body((1, 2), (3, 4), (5, 6))
+    shown["curves"] = {name if run == "mine" else run: curves for run, curves in shown["curves"].items()}
+    figure = curve_figure(shown, "error")
+    assert image(figure, "png")
+    assert not recwarn
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    text = legend.get_texts()[0]
+    assert text.get_text().strip() == visible(name)
+    assert not text.get_parse_math()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from acvp.cli.main import main
+from acvp.report import markup
 from tests.evaluation.runs import make_run
 from tests.planted_kinds import shorten
 from tests.training.small import toy_store
@@ -63,3 +64,12 @@ def test_no_file_elsewhere_is_embedded(
     assert "the results name" in printed
     assert ("lies outside" in printed) == (way != "no name")
     assert not page.exists() or base64.b64encode(SECRET) not in page.read_bytes()
+
+
+def test_no_control_character_is_in_a_page() -> None:
+    name = "a\x1b[31m\u202e<b>"
+    parts = [markup.heading(name), markup.text(name), markup.facts({name: name}), markup.source(f"{name}\n{name}")]
+    page = markup.page(name, [markup.section(name, name, *parts)])
+    assert page.count(r"a\x1b[31m\u202e&lt;b&gt;") == 9
+    assert not set("\x1b\u202e") & set(page)
+    assert page.count("&gt;\na") == 1  # lines of a file stay lines

@@ -87,7 +87,7 @@ def test_two_results_that_do_not_fit_together_are_both_named(tmp_path: Path) -> 
 
 
 def test_names_and_texts_of_results_are_no_markup_in_the_page(tmp_path: Path) -> None:
-    bad, good = tmp_path / "a\x1b[31m<b>\n# A title" / "folder", tmp_path / "z) [x](y"
+    bad, good = tmp_path / "a\x1b[31m<b>\n# A title ![x](y" / "folder", tmp_path / "z) [x](y"
     write(bad, "deconvolution.json", {"a": 1})
     body = evaluation({"mlp": 1.0, "mean-frame": 8.0})
     write(good, "evaluation.json", body | {"provenance": {"command": "acvp `evaluate`\n# Another\x1b[1m"}})
@@ -96,5 +96,5 @@ def test_names_and_texts_of_results_are_no_markup_in_the_page(tmp_path: Path) ->
         f"### Claim {claim.number}" for claim in CLAIMS
     ]
     assert "\x1b" not in written
-    assert r"- left out: a\x1b[31m&lt;b> # A title/folder/deconvolution.json: not as this version" in written
+    assert r"- left out: a\x1b[31m&lt;b> # A title ![x]\(y/folder/deconvolution.json: not as this version" in written
     assert r"`acvp 'evaluate'\n# Another\x1b[1m`, [result](z%29%20%5Bx%5D%28y/evaluation.json)" in written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -37,6 +36,7 @@ from acvp.durable import write_atomic
 from acvp.envs import Game, make_game
 from acvp.errors import UserError
 from acvp.exits import StoppedError, stop_signals
+from acvp.figures import image
 from acvp.harness import Display, Result, drop_later, exit_code, require_same, start
 from acvp.models import keep_freed_memory, pick_device
 from acvp.runs import RunFolder, default_path, write_results
@@ -262,6 +262,4 @@ def picture(points: list[dict[str, Any]], env_id: str, references: References) -
     axes.legend(fontsize=8, frameon=False)
     axes.set(title=f"DQN of {env_id}", xlabel="thousand agent steps", ylabel="score")
     axes.grid(alpha=0.3)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=120)
-    return buffer.getvalue()
+    return image(figure, "png")

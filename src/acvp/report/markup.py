@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from html import escape as escape_markup
 from typing import Any
 
-from acvp.console import TextTable
+from acvp.console import TextTable, visible
 
 MEDIA_TYPES = {"png": "image/png", "svg": "image/svg+xml", "gif": "image/gif", "mp4": "video/mp4"}
 
@@ -40,6 +40,11 @@ td.text{overflow-wrap:anywhere}details{margin:.6rem 0}summary{cursor:pointer;col
 code,pre{font:.82rem/1.45 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;overflow-wrap:anywhere}
 pre{white-space:pre-wrap;background:var(--card);padding:.6rem;border-radius:.4rem}
 """
+
+
+def escape(text: str) -> str:
+    """Return a text that is no markup, with control characters written out."""
+    return escape_markup(visible(text))
 
 
 def page(title: str, sections: Iterable[str]) -> str:
@@ -131,4 +136,4 @@ def folded(summary: str, content: str) -> str:
 
 def source(words: str) -> str:
     """Return text as it stands in a file."""
-    return f"<pre>{escape(words)}</pre>"
+    return "<pre>" + "\n".join(map(escape, words.split("\n"))) + "</pre>"

@@ -159,7 +159,8 @@ def _named(game: str) -> str:
 
 def _cell(text: str) -> str:
     """Return a text for a table: names of files and what they contain may be anything, and none of it is markup."""
-    return visible(text.replace("\n", " ")).replace("|", "\\|").replace("<", "&lt;")
+    shown = visible(text.replace("\n", " "))
+    return shown.replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(").replace("`", "\\`")
 
 
 def _code(text: str) -> str:

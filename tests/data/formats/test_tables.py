@@ -24,6 +24,7 @@ from acvp.data.formats import FORMATS, export_store, import_store
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
 from tests.data.formats.stores import simple_store
+from tests.planting import WATCH
 
 ROOT = Path(__file__).parent.parent.parent
 MADE = ROOT / "fixtures" / "lerobot"
@@ -193,9 +194,11 @@ def damage_a_frame(folder: Path) -> None:
         (break_version, r"names the version 'v9'; v2\.0, v2\.1, v3\.0 are read"),
         (lambda folder: change(folder, features={"action": {}}), "none of its features is an image or a video"),
         (lambda folder: change(folder, features={}), "has no feature `action`"),
+        (lambda folder: change(folder, features={"action": "x"}), "has no feature `action`"),
         (lambda folder: change(folder, data_path="../../etc/passwd"), "cannot be read"),
         (lambda folder: shutil.rmtree(folder / "meta"), "cannot be read as a LeRobot dataset"),
         (lambda folder: (folder / "meta/episodes.jsonl").write_text(""), "it has no episodes"),
+        (lambda folder: change(folder, chunks_size=0), "cannot be read as a LeRobot dataset"),
         (lose_a_row, "episode 1 has 4 rows in episode_000001.parquet, not 5"),
         (cut_a_file, "cannot be read as a LeRobot dataset"),
         (put_in_nan, r"episode 1, row 0: action \[nan, 0\.0\]; components are finite"),
@@ -209,6 +212,18 @@ def test_lerobot_datasets_that_are_wrong_are_refused(
     harm(folder)
     with pytest.raises(UserError, match=complaint):
         import_store("lerobot", folder, tmp_path / "out")
+
+
+@pytest.mark.parametrize("fps", [-1, 1e308, 1e30, float("nan"), 10**6])
+def test_a_video_in_which_no_episode_can_begin_is_refused(fps: float, tmp_path: Path) -> None:
+    shutil.copytree(MADE, tmp_path / "in")
+    change(tmp_path / "in", fps=fps)
+    file = tmp_path / "in/meta/episodes/chunk-000/file-000.parquet"
+    rows = pq.read_table(file).to_pylist()
+    rows[0]["videos/observation.images.top/from_timestamp"] = 1.0
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    with pytest.raises(UserError, match=r"of its video|ends before it begins"):
+        import_store("lerobot", tmp_path / "in", tmp_path / "out")
 
 
 def table(episodes: list[int], **columns: Any) -> datasets.Dataset:
@@ -276,6 +291,27 @@ def test_a_column_of_numbers_opens_no_media(tmp_path: Path) -> None:
     table([0, 0, 0], action=cells).cast_column("action", datasets.Image()).save_to_disk(tmp_path / "in")
     with pytest.raises(UserError, match="its column action holds media, not numbers"):
         import_store("datasets", tmp_path / "in", tmp_path / "out")
+
+
+def test_a_column_that_is_not_imported_opens_no_media(tmp_path: Path) -> None:
+    """A row holds all columns: to read one row is to open what each of its images names, be it a file or an address."""
+    secret = tmp_path / "elsewhere" / "secret.png"
+    secret.parent.mkdir()
+    secret.write_bytes(png(np.zeros((8, 8, 3), np.uint8))["bytes"])
+    made = table([0, 0, 0], view=[{"bytes": None, "path": str(secret)}] * 3)
+    (tmp_path / "in").mkdir()
+    pq.write_table(made.cast_column("view", datasets.Image()).data.table, tmp_path / "in" / "train.parquet")
+    with WATCH.over(secret.parent) as opened:
+        (store,) = import_store("datasets", tmp_path / "in", tmp_path / "out")
+    assert opened == []
+    assert [len(episode) for episode in store] == [3]
+
+
+@pytest.mark.parametrize("library", ["arrow", "pandas", "torch"])
+def test_a_dataset_saved_in_the_format_of_a_library_is_read(library: str, tmp_path: Path) -> None:
+    table([0, 0, 0]).with_format(library).save_to_disk(tmp_path / "in")
+    (store,) = import_store("datasets", tmp_path / "in", tmp_path / "out")
+    assert [len(episode) for episode in store] == [3]
 
 
 def test_a_named_pipe_among_tables_is_refused_at_once(tmp_path: Path) -> None:

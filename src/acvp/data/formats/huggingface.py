@@ -38,11 +38,13 @@ EPISODES = ("episode", "episode_index", "episode_id")
 """Names of the column that says which episode a row is of."""
 REWARDS = ("reward", "rewards", "next.reward")
 TERMINATED, TRUNCATED = ("terminated", "next.done"), ("truncated",)
+NUMBERS = (*EPISODES, "action", *REWARDS, *TERMINATED, *TRUNCATED)
+"""Columns that an import reads besides the frames."""
 INFO, STATE, SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
 """Files of a folder that save_to_disk wrote; a state names the files of a table, SPLITS the folders of tables."""
 BLOCK = 64
 """Rows read at once."""
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, NotImplementedError)
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, NotImplementedError, ArithmeticError)
 
 
 def read(source: Path) -> dict[str, Source]:
@@ -105,8 +107,7 @@ def _source(location: str, split: Any, own: dict[str, Any], library: Any) -> Sou
     image = _image_column(split, library)
     if "action" not in split.column_names:
         raise ValueError(f"its columns are {', '.join(split.column_names)}, and none is `action`")
-    _refuse_media(split, library)
-    table = split.cast_column(image, library.Image(decode=False))
+    table = _readable(split, image, library)
     numbers = _episodes(table)
     columns = {number: _columns(table, rows, f"{location}: episode {number}") for number, rows in numbers.items()}
     located = ((f"{location}: episode {number}", known.actions) for number, known in columns.items())
@@ -137,11 +138,16 @@ def _is_image(split: Any, name: str, library: Any) -> bool:
     return isinstance(split.features[name], library.Image)
 
 
-def _refuse_media(split: Any, library: Any) -> None:
-    """Refuse images, sounds and videos in columns of numbers: reading them would open the files that they name."""
-    for name in {*EPISODES, "action", *REWARDS, *TERMINATED, *TRUNCATED} & set(split.column_names):
+def _readable(split: Any, image: str, library: Any) -> Any:
+    """Return the columns that an import reads: frames as bytes, all else as Python values.
+
+    A row holds all columns, and to read images, sounds or videos is to open the files and addresses that they name.
+    """
+    columns = [name for name in NUMBERS if name in split.column_names]
+    for name in columns:
         if library.features.features.require_decoding(split.features[name]):
             raise ValueError(f"its column {name} holds media, not numbers")
+    return split.with_format(None).select_columns([image, *columns]).cast_column(image, library.Image(decode=False))
 
 
 def _image_column(split: Any, library: Any) -> str:

@@ -39,7 +39,9 @@ from acvp.errors import UserError
 
 INFO = "meta/info.json"
 VERSIONS = ("v2.0", "v2.1", "v3.0")
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError)
+LAST_FRAME = 2**31
+"""Of a video; a start that is later is damage."""
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError, ArithmeticError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +82,9 @@ def read(source: Path) -> dict[str, Source]:
     own: dict[str, Any] = info["acvp"] if isinstance(info.get("acvp"), dict) else {}
     located = ((_location(episode), known.actions) for episode, known in zip(episodes, columns, strict=True))
     actions = described_actions(located, _own_range(own))
-    first = next(_frames(episodes[0], camera))
+    first = next(_frames(episodes[0], camera), None)
+    if first is None:
+        raise refuse(ValueError(f"the video of episode {episodes[0].number} ends before it begins"))
     contents = Source(
         episodes=[
             SourceEpisode(
@@ -106,7 +110,8 @@ def _info(source: Path) -> dict[str, Any]:
     if not isinstance(info, dict) or info.get("codebase_version") not in VERSIONS:
         version = info.get("codebase_version") if isinstance(info, dict) else None
         raise ValueError(f"{INFO} names the version {version!r:.20}; {', '.join(VERSIONS)} are read")
-    if not isinstance(info.get("features"), dict) or "action" not in info["features"]:
+    features = info.get("features")
+    if not isinstance(features, dict) or not isinstance(features.get("action"), dict):
         raise ValueError(f"{INFO} has no feature `action`")
     return info
 
@@ -150,9 +155,11 @@ def _episodes_v3(source: Path, info: dict[str, Any]) -> Iterator[EpisodeFiles]:
                 start = f"videos/{camera.key}/"
                 named: dict[str, Any] = {name: int(row[start + name]) for name in ("chunk_index", "file_index")}
                 named["video_key"] = camera.key
-                seconds = float(row[f"{start}from_timestamp"])
+                first = float(row[f"{start}from_timestamp"]) * float(info["fps"])
+                if not 0 <= first < LAST_FRAME:
+                    raise ValueError(f"episode {episode.number} begins at frame {first:g} of its video")
                 file = _file(source, info["video_path"], named)
-                episode = replace(episode, video=file, first_frame=round(seconds * float(info["fps"])))
+                episode = replace(episode, video=file, first_frame=round(first))
             yield episode
 
 
