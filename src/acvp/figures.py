@@ -74,7 +74,8 @@ def style(axes: Axes, colors: Colors) -> None:
 
 def legend_below(axes: Axes, colors: Colors, away: float = 0.2, *, columns: int = 2, size: float = 8) -> None:
     """Put the legend under the axes, where it hides no curve."""
-    for curve in (*axes.lines, *axes.containers):
+    shown: list[Any] = [*axes.lines, *axes.containers]
+    for curve in shown:
         name = str(curve.get_label())
         if name.startswith("_") and not name.startswith(UNNAMED):
             curve.set_label(f" {name}")  # matplotlib leaves out what begins with an underscore
