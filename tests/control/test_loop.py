@@ -273,6 +273,27 @@ def last_round_again(whole: Path, folder: Path) -> None:
     (folder / "metrics.jsonl").write_text(json.dumps(rounds_of(whole)[0]) + "\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rounds/01/calibration.json", '"x"'),
+        ("rounds/01/calibration.json", '{"lost_life_threshold": -1}'),
+        ("rounds/01/errors.json", "3"),
+        ("metrics.jsonl", '{"kind": "round"}\n'),
+        ("metrics.jsonl", '{"kind": "round", "round": 0, "step": 1, "seconds": {}, "recorded": {"mean": NaN, '
+         '"standard_error": 1}, "evaluation": {"mean": 1, "standard_error": null}}\n'),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_of_a_run_is_named(whole: tuple[Path, Emulator], tmp_path: Path, name: str, text: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    (folder / "metrics.jsonl").write_text(json.dumps(rounds_of(whole[0])[0]) + "\n")
+    shutil.rmtree(folder / "rounds" / "01" / "agent-run")
+    (folder / name).write_text(text)
+    with pytest.raises(UserError, match=rf"{Path(name).name}: damaged \("):
+        learn(folder, references=True)
+
+
 STOPS = {
     "collect": (EpisodePlayer, "__call__"),
     "predictor": (Trainer, "gradients"),

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from acvp.agents.presets import DqnConfig
 from acvp.agents.run import AT_ONCE
 from acvp.control.config import LearnConfig
 from acvp.control.figures import rounds_figure
-from acvp.control.rounds import EPISODES, PartStopped, Round, agent_seed, episode_limit, real_steps, scores
+from acvp.control.rounds import DAMAGE, EPISODES, PartStopped, Round, agent_seed, episode_limit, real_steps, scores
 from acvp.data.store import EpisodeStore
 from acvp.durable import append_line, finished_lines, write_atomic
 from acvp.envs import Game, make_game
@@ -44,7 +45,7 @@ from acvp.figures import image
 from acvp.harness import EXIT_DONE, require_same, start
 from acvp.loaded import load, require_fit
 from acvp.models import find_class, fingerprint
-from acvp.runs import PLOTS_NAME, RunFolder, write_results
+from acvp.runs import METRICS_NAME, PLOTS_NAME, RunFolder, write_results
 
 PARTS = ("collect", "predictor", "agent")
 PUBLISHED = {
@@ -129,7 +130,7 @@ class Loop:
 
     def all_rounds(self) -> None:
         """Run all rounds that are not finished, and write the report."""
-        logged = {line["round"] for line in self.run.metrics()}
+        logged = {line["round"] for line in logged_rounds(self.run)}
         for number, place in enumerate(self.rounds):
             if number in logged:
                 continue
@@ -210,9 +211,24 @@ class Loop:
             )  # fmt: skip
 
 
+def logged_rounds(run: RunFolder) -> list[dict[str, Any]]:
+    """Return the line of metrics of each finished round; UserError if one is damaged."""
+    rounds = [line for line in run.metrics() if isinstance(line, dict) and line.get("kind") == "round"]
+    for line in rounds:
+        try:
+            scored = [line[name][value] for name in ("recorded", "evaluation") for value in ("mean", "standard_error")]
+            timed = [part[clock] for part in line["seconds"].values() for clock in ("wall", "processor")]
+            if not all(isfinite(value or 0.0) for value in (line["round"], line["step"], *scored, *timed)):
+                raise ValueError("not all of its numbers are finite")
+        except DAMAGE as error:
+            name = run.path / METRICS_NAME
+            raise UserError(f"{name}: damaged ({type(error).__name__}: {error}); choose another --run") from error
+    return rounds
+
+
 def write_report(run: RunFolder, env_id: str, references: References | None, *, seed: int) -> dict[str, Any]:
     """Write learning.json and its figure into a run folder, and return what it holds."""
-    rounds = [line for line in run.metrics() if line["kind"] == "round"]
+    rounds = logged_rounds(run)
     seconds = [part for line in rounds for part in line["seconds"].values()]
     body = {
         "what": "score in the real game by recorded agent steps; evaluation episodes are not recorded or learned from",

@@ -6,7 +6,7 @@ Every part can be stopped. If it is finished, making it again does nothing; othe
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,8 @@ EPISODES = 4
 ERROR_WINDOWS, ERROR_STEPS, OUTCOME_STEPS = 16, 10, 200
 """Windows of the newest data, steps ahead, and steps with and without rewards, on which the predictor before is
 measured."""
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What a JSON file raises whose contents are not as acvp writes them."""
 LATER_EPSILON = 0.3
 """Share of exploring actions with which the DQN begins in all rounds but the first."""
 
@@ -167,7 +169,7 @@ class Round:
             make_folder(self.folder)
             model = as_model(predictor, load(predictor), self.config.device)
             write_atomic(file, json.dumps(errors_on(model, newest, seed=self.config.seed)).encode())
-        errors: dict[str, Any] = json.loads(read_file(file, self.run.path))
+        errors: dict[str, Any] = self._read(file, dict)
         return errors
 
     def train_predictor(self) -> None:
@@ -240,11 +242,19 @@ class Round:
 
     def _imagination(self) -> ImaginationConfig:
         config = self.config
-        values = json.loads(read_file(self.calibration, self.run.path))
         return ImaginationConfig(
-            rewards=config.rewards, calibration=Calibration.from_dict(values), recent=config.recent,
-            temperature=config.temperature, max_entropy=config.max_entropy,
+            rewards=config.rewards, calibration=self._read(self.calibration, Calibration.from_dict),
+            recent=config.recent, temperature=config.temperature, max_entropy=config.max_entropy,
         )  # fmt: skip
+
+    def _read(self, file: Path, build: Callable[[Any], Any]) -> Any:
+        """Return what is built from a JSON file of the run; UserError if it is damaged."""
+        try:
+            return build(json.loads(read_file(file, self.run.path)))
+        except OSError as error:
+            raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+        except DAMAGE as error:
+            raise UserError(f"{file}: damaged ({error}); delete it, and run the same command again") from error
 
     @property
     def _all_data(self) -> tuple[Path, ...]:
