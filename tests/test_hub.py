@@ -20,9 +20,10 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, Loca
 import acvp
 from acvp import hub
 from acvp.cli.main import main
-from acvp.data.store import EpisodeStore
+from acvp.data.recording import open_writer
+from acvp.data.store import EpisodeStore, StoreInfo
 from acvp.models import fingerprint
-from tests.data.answers import answer_store
+from tests.data.answers import answer_episode, answer_store
 from tests.faults import contents
 
 
@@ -99,6 +100,19 @@ def test_a_dataset_comes_back_byte_for_byte_without_what_lies_beside_it(
     assert contents(tmp_path / "back") == before
     assert EpisodeStore(tmp_path / "back").digest == store.digest
     assert "uploaded to hub/me/answers" in capsys.readouterr().out
+
+
+def test_names_in_a_card_are_no_markup(tmp_path: Path) -> None:
+    meanings = ("[x](y", "\x1b[31m\n# Title", "`", *map(str, range(13)))
+    info = StoreInfo(env_id="x\n---\n<b>", frame_shape=(6, 8, 3), action_meanings=meanings, policy="p\n# Title")
+    with open_writer(tmp_path / "s", info) as writer:
+        writer.add(answer_episode(0, 20))
+    card = hub.dataset_card("me/x", EpisodeStore(tmp_path / "s"))
+    assert [line for line in card.splitlines() if line.startswith(("#", "---"))] == [
+        "---", "---", r"# Episodes of x\n---\n&lt;b>", "# acvp data pull me/x --out data",
+    ]  # fmt: skip
+    assert r"- **Actions**: [x]\(y, \x1b[31m\n# Title, \`, 0, 1" in card
+    assert "\x1b" not in card
 
 
 def test_a_damaged_download_is_noticed(

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from acvp.checkpoint import to_bytes, to_tensors
 from acvp.compat import current_fields
+from acvp.console import in_markdown
 from acvp.durable import make_folder, read_file, seal, unseal, write_atomic
 from acvp.errors import UserError
 
@@ -114,13 +115,13 @@ def read_folder(folder: Path, within: Path | None = None) -> dict[str, bytes]:
 
 def make_card(title: str, *, tags: str, text: str, facts: Mapping[str, str], example: str, license: str = "MIT") -> str:
     """Return the text of a card as the Hugging Face hub shows it; `facts` become a list."""
-    listed = "\n".join(f"- **{name}**: {fact}" for name, fact in facts.items())
+    listed = "\n".join(f"- **{name}**: {in_markdown(fact)}" for name, fact in facts.items())
     return f"""---
 license: {license.lower()}
 library_name: acvp
 tags: [{tags}]
 ---
-# {title}
+# {in_markdown(title)}
 
 {text}
 

@@ -42,6 +42,11 @@ def visible(text: str) -> str:
     )
 
 
+def in_markdown(text: str) -> str:
+    """Return a text for a line of Markdown in which names are no HTML, code, link or picture."""
+    return visible(text).replace("<", "&lt;").replace("](", "]\\(").replace("`", "\\`")
+
+
 class PlainConsole(Console):
     """Prints strings, and tables of them, as they are: no markup, no emoji codes, no control characters."""
 

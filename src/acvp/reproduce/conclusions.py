@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
 
-from acvp.console import visible
+from acvp.console import in_markdown, visible
 from acvp.durable import exclusive_writer, make_folder, write_atomic
 from acvp.report.sources import OTHER_SHAPE
 from acvp.reproduce.claims import CLAIMS, Claim, Conclusion
@@ -159,8 +159,7 @@ def _named(game: str) -> str:
 
 def _cell(text: str) -> str:
     """Return a text for a table: names of files and what they contain may be anything, and none of it is markup."""
-    shown = visible(text.replace("\n", " "))
-    return shown.replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(").replace("`", "\\`")
+    return in_markdown(text.replace("\n", " ")).replace("|", "\\|")
 
 
 def _code(text: str) -> str:
