@@ -105,7 +105,7 @@ def image(figure: Figure, kind: str) -> bytes:
 @contextmanager
 def _as_given(figure: Figure) -> Iterator[None]:
     """Draw names of runs and actions as they are: $ begins no formula, and characters that a font lacks are boxes."""
-    axes = [axis for each in figure.axes for axis in (each.xaxis, each.yaxis)]
+    axes = [axis for plot in figure.axes for axis in (plot.xaxis, plot.yaxis)]
     logarithmic = [axis for axis in axes if isinstance(axis.get_minor_formatter(), LogFormatter)]
     formulas = {label for axis in logarithmic for label in axis.get_ticklabels(minor=True)}
     for text in {text for text in figure.findobj(Text) if isinstance(text, Text)} - formulas:

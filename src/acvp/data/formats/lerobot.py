@@ -156,7 +156,7 @@ def _episodes_v3(source: Path, info: dict[str, Any]) -> Iterator[EpisodeFiles]:
                 named: dict[str, Any] = {name: int(row[start + name]) for name in ("chunk_index", "file_index")}
                 named["video_key"] = camera.key
                 first = float(row[f"{start}from_timestamp"]) * float(info["fps"])
-                if not 0 <= first < LAST_FRAME:
+                if not -0.5 <= first < LAST_FRAME:  # a time may be rounded down
                     raise ValueError(f"episode {episode.number} begins at frame {first:g} of its video")
                 file = _file(source, info["video_path"], named)
                 episode = replace(episode, video=file, first_frame=round(first))
