@@ -83,6 +83,18 @@ def test_the_last_plan_is_kept_where_nothing_is_better() -> None:
     assert turned == [ON, BACK, ON]
 
 
+def test_the_rest_of_a_plan_ends_by_holding_its_last_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Any] = []
+
+    def worth(planner: Planner, start: plan.Imagined, plans: Any) -> Any:
+        compared.extend(plans.tolist())
+        return np.zeros(len(plans))
+
+    monkeypatch.setattr(Planner, "_worth", worth)
+    best((5, 0, 100), horizon=4, samples=1, last=np.array([BACK, ON]))
+    assert compared == [[BACK, ON, ON, ON], [STAY] * 4, [ON] * 4, [BACK] * 4]
+
+
 def test_an_agent_s_values_beyond_the_horizon_are_discounted_and_need_survival() -> None:
     class Ten(HashAgent):
         def values(self, frames: Any) -> Any:
@@ -293,6 +305,10 @@ def test_results_are_kept_by_weights_and_options(monkeypatch: pytest.MonkeyPatch
     other.normalizer.set_mean(torch.full((12, 12, 3), 91.0))
     assert one != Planner(other, PlanConfig()).identity
     assert one != Planner(SureOracle(), PlanConfig(samples=7)).identity
+    agents: list[Any] = [HashAgent(), HashAgent()]
+    for number, agent in enumerate(agents):
+        monkeypatch.setattr(agent, "digest", f"agent {number}", raising=False)
+    assert len({Planner(SureOracle(), PlanConfig(), value=agent).identity for agent in (None, *agents)}) == 3
 
 
 def test_options_of_a_plan() -> None:

@@ -21,6 +21,7 @@ from rich.console import Console
 from acvp.agents import presets as agent_presets
 from acvp.agents import run as session
 from acvp.agents.agent import load_agent
+from acvp.agents.evaluate import evaluation_seed
 from acvp.agents.trainer import AgentTrainer
 from acvp.cli.main import main
 from acvp.control import loop, rounds
@@ -162,6 +163,29 @@ def test_who_records(whole: tuple[Path, Emulator]) -> None:
     assert policies[0] == "sticky-random"
     assert "agent:" in policies[1]
     assert "informed:" in policies[1]
+
+
+@pytest.mark.parametrize(("explore_rounds", "informed"), [(1, False), (2, True)])
+def test_informed_exploration_ends_after_its_rounds(
+    whole: tuple[Path, Emulator], explore_rounds: int, informed: bool
+) -> None:
+    with make_game(SMALL_TOY) as game:
+        options = config(whole[0], explore_rounds=explore_rounds)
+        place = loop.Loop(options, RunFolder(whole[0]), game, Console(file=io.StringIO())).rounds[1]
+        assert any(name.startswith(rounds.INFORMED) for name in place._policies()) == informed
+
+
+def test_references_play_the_episodes_of_the_last_score(
+    whole: tuple[Path, Emulator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(loop, "play_references", lambda games, **options: asked.append(options["seed"]))
+    with make_game(SMALL_TOY) as game:
+        loop.Loop(config(whole[0]), RunFolder(whole[0]), game, Console(file=io.StringIO()))._references()
+    log = RunFolder(whole[0] / "rounds" / "01" / "agent-run").metrics()
+    evaluations = [line for line in log if line["kind"] == "evaluation"]
+    seed = rounds.agent_seed(config(whole[0]), ROUNDS - 1)
+    assert asked == [evaluation_seed(seed, len(evaluations) - 1)]
 
 
 def test_what_is_held_out_in_a_round_was_never_trained_on(whole: tuple[Path, Emulator]) -> None:

@@ -55,6 +55,20 @@ def test_several_datasets_are_read_as_one(two: tuple[Path, Path]) -> None:
     assert join(two[:1]).digest == EpisodeStore(two[0]).digest
 
 
+def test_episodes_of_different_datasets_are_numbered_again_though_their_numbers_differ(two: tuple[Path, Path]) -> None:
+    for path, kept in zip(two, ("0:0", "1:1"), strict=True):
+        main(["data", "filter", str(path), "--episodes", kept, "--out", f"{path}-part"])
+    merged = merge([Path(f"{path}-part") for path in reversed(two)], two[0].parent / "out")
+    assert [entry.number for entry in merged.entries] == [0, 1]
+    assert names_of(merged) == [5, 1]
+
+
+def test_datasets_of_different_seeds_have_none_together(two: tuple[Path, Path], tmp_path: Path) -> None:
+    assert join(two[::-1]).info.seed == 0
+    store_of(tmp_path / "c", [6], replace(INFO, seed=3))
+    assert join([two[1], tmp_path / "c"]).info.seed == 3
+
+
 def test_the_digest_of_joined_datasets_follows_from_their_episodes_and_order(
     two: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -93,6 +93,20 @@ def test_thresholds_weigh_steps() -> None:
     assert 0.3 < with_thresholds(Calibration(), outcome, flat).termination_threshold < 0.5
 
 
+def test_scaling_weighs_steps() -> None:
+    """Half of the steps are events, but each of the others stands for nine."""
+    outcome = Outcome(torch.zeros(200, 3), torch.zeros(200))
+    truth = steps([1] * 200, [1] * 100 + [0] * 100, [0] * 200)
+    found = fit_calibration(outcome, replace(truth, weights=np.repeat([1.0, 9.0], 100)))
+    assert float(found.apply(outcome).termination[0].sigmoid()) == pytest.approx(0.1, abs=0.01)
+
+
+def test_of_thresholds_that_divide_alike_the_middle_one_is_chosen() -> None:
+    outcome = outcome_of([[0.1, 0.8, 0.1]] * 4, [0.1, 0.3, 0.5, 0.9])
+    truth = replace(steps([1] * 4, [0, 0, 0, 1], [0] * 4), weights=np.array([1.0, 0.0, 0.0, 1.0]))
+    assert 0.3 < with_thresholds(Calibration(), outcome, truth).termination_threshold < 0.5
+
+
 def test_what_does_not_occur_keeps_its_threshold() -> None:
     outcome = outcome_of([[0.1, 0.8, 0.1], [0.2, 0.7, 0.1]], [0.1, 0.2], [0.1, 0.2])
     assert with_thresholds(Calibration(), outcome, steps([1, 1], [0, 0], [0, 0])) == Calibration()

@@ -299,4 +299,18 @@ JUDGING = (
         "(confidence * BINS).astype(int)",
         "evaluation/test_outcomes.py::test_certain_predictions_are_in_the_last_bin",
     ),
+    Mutant(
+        "calibration does not weigh steps",
+        "models/calibration.py",
+        "torch.from_numpy(steps.weights / steps.weights.sum() * len(steps.weights))",
+        "torch.ones(len(steps.weights), dtype=torch.float64)",
+        "models/test_calibration.py::test_scaling_weighs_steps",
+    ),
+    Mutant(
+        "of thresholds that divide alike the lowest is chosen",
+        "models/calibration.py",
+        "best[len(best) // 2]",
+        "best[0]",
+        "models/test_calibration.py::test_of_thresholds_that_divide_alike_the_middle_one_is_chosen",
+    ),
 )

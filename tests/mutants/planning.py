@@ -96,4 +96,32 @@ PLANNING = (
         'line["part"] == part]',
         "control/test_loop.py::test_a_round_is_logged_with_its_last_evaluation_and_its_own_time",
     ),
+    Mutant(
+        "the rest of a plan ends by holding its first action",
+        "agents/plan.py",
+        "np.repeat(last[-1:], horizon)",
+        "np.repeat(last[:1], horizon)",
+        "agents/test_plan.py::test_the_rest_of_a_plan_ends_by_holding_its_last_action",
+    ),
+    Mutant(
+        "results of planners with different agents are taken for each other",
+        "agents/plan.py",
+        "replace(self.config, value=agent)",
+        "replace(self.config, value='')",
+        "agents/test_plan.py::test_results_are_kept_by_weights_and_options",
+    ),
+    Mutant(
+        "informed exploration records a round too many",
+        "control/rounds.py",
+        "self.number < self.config.explore_rounds",
+        "self.number <= self.config.explore_rounds",
+        "control/test_loop.py::test_informed_exploration_ends_after_its_rounds",
+    ),
+    Mutant(
+        "references of agent learn play the episodes of the first score",
+        "control/loop.py",
+        "seed=evaluation_seed(seed, 1)",
+        "seed=evaluation_seed(seed, 0)",
+        "control/test_loop.py::test_references_play_the_episodes_of_the_last_score",
+    ),
 )

@@ -313,4 +313,32 @@ RECORDING = (
         "                if len(waiting) > threads:\n                    yield waiting.pop().result()",
         "data/test_statistics.py::test_results_come_in_order_and_little_is_computed_ahead",
     ),
+    Mutant(
+        "episodes of different datasets keep their numbers",
+        "data/merge.py",
+        ' or any(replace(store.info, shard="") != info for store in stores)',
+        "",
+        "data/test_merge.py::test_episodes_of_different_datasets_are_numbered_again_though_their_numbers_differ",
+    ),
+    Mutant(
+        "joined datasets have the seed of the first",
+        "data/merge.py",
+        "seed=infos[0].seed if len(seeds) == 1 else 0",
+        "seed=infos[0].seed",
+        "data/test_merge.py::test_datasets_of_different_seeds_have_none_together",
+    ),
+    Mutant(
+        "links out of a dataset are uploaded",
+        "hub.py",
+        "    checked_files([file",
+        "    print([file",
+        "test_hub.py::test_no_file_from_elsewhere_is_uploaded",
+    ),
+    Mutant(
+        "columns that are not imported are read",
+        "data/formats/huggingface.py",
+        "with_format(None).select_columns([image, *columns]).cast_column",
+        "with_format(None).cast_column",
+        "data/formats/test_tables.py::test_a_column_that_is_not_imported_opens_no_media",
+    ),
 )

@@ -190,7 +190,7 @@ REPRODUCING = (
     Mutant(
         "names of left-out results are markup",
         "reproduce/conclusions.py",
-        "return visible(text.replace",
+        "return in_markdown(text.replace",
         "return str(text.replace",
         "reproduce/test_conclusions.py::test_names_and_texts_of_results_are_no_markup_in_the_page",
     ),
