@@ -112,3 +112,17 @@ def test_a_run_stopped_at_three_points_gives_the_same_results(tmp_path: Path) ->
     stopped, whole = measured(tmp_path / "stopped"), measured(tmp_path / "undisturbed")
     assert stopped.keys() == whole.keys()
     assert [name for name in stopped if stopped[name] != whole[name]] == []
+
+
+@pytest.mark.load
+def test_a_run_stopped_while_an_agent_learns_finishes(tmp_path: Path) -> None:
+    """The part with the fewest steps: half a minute of a core."""
+    options = config("stopped", "data")
+    process = start(tmp_path, options)
+    wait_for(tmp_path / "stopped" / "toy/agent/config.json", process)
+    assert "Traceback" not in stop(process, signal.SIGTERM)
+    assert not (tmp_path / "stopped" / "claims.json").exists()
+    finish(tmp_path, options)
+    ended = [json.loads(line) for line in (tmp_path / "stopped" / "steps.jsonl").read_text().splitlines()]
+    finished = [line["step"] for line in ended if line["exit_code"] == 0]
+    assert sorted(finished) == sorted(step.name for step in make_plan(options).steps)
