@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from acvp.pixel import PixelPredictor
 from acvp.pixel.loss import color_probability, copy_mixture_loss
+from tests.pixel import small_objects
+from tests.pixel.small_objects import RED, SIDE, classes, floor, normalized, squares
 from tests.pixel.small_pixel import CONFIG, make, window
 
 pytestmark = pytest.mark.usefixtures("statistics_not_cached")
@@ -36,16 +40,45 @@ def test_a_predictor_knows_where_it_may_be_wrong() -> None:
     state = predictor.observe(frames[:, :3])
     frame, _ = predictor.predict(state, actions[:, 2])
     uncertainty = predictor.uncertainty(state, actions[:, 2], frame)
-    assert uncertainty is not None
     assert uncertainty.shape == (2, 33, 28)
     assert ((uncertainty >= 0) & (uncertainty <= 1)).all()
     other = predictor._frame((predictor._classes(frame) + 1) % len(predictor.colors))
     of_other = predictor.uncertainty(state, actions[:, 2], other)
-    assert of_other is not None
     assert (of_other >= uncertainty).float().mean() > 0.9, "what it predicts is what it finds likely"
     predictor.copy.bias.data[0] += 200  # far more than any other logit of these weights: every pixel keeps its color
     kept, _ = predictor.predict(state, actions[:, 2])
     assert torch.equal(kept, frames[:, 2])
     sure = predictor.uncertainty(state, actions[:, 2], kept)
-    assert sure is not None
     assert sure.max() < 0.001
+
+
+def test_an_object_is_as_uncertain_as_its_move() -> None:
+    """It goes 3 pixels right with a probability of 0.7, left with 0.3, and is drawn as it was."""
+    predictor = small_objects.make()
+    head, copy = predictor.object_network.head, predictor.object_network.copy
+    assert copy.bias is not None
+    with torch.no_grad():
+        head.weight.zero_()
+        head.bias.copy_(torch.tensor([0, 0.7, 0.3, 0, 0]).log().clamp(min=-100))
+        copy.weight.zero_()
+        copy.bias[len(small_objects.PALETTE) + 2] = 100  # of a copy of its newest look
+    frames = normalized(predictor, np.stack([squares((21, 12))] * 4)[None])
+    state, action = predictor.observe(frames), torch.tensor([1])
+    frame, _ = predictor.predict(state, action)
+    assert (classes(predictor, frame)[0, 21 : 21 + SIDE, 15 : 15 + SIDE] == RED).all()
+    uncertainty = predictor.uncertainty(state, action, frame)[0]
+    assert torch.allclose(uncertainty[21 : 21 + SIDE, 15 : 15 + SIDE], torch.tensor(0.3), atol=1e-4), "where it goes"
+    assert torch.allclose(uncertainty[21 : 21 + SIDE, 9 : 9 + SIDE], torch.tensor(0.3), atol=1e-4), "where it would go"
+    assert torch.allclose(uncertainty[12:21, 9:15], torch.tensor(0.0), atol=1e-4), "the same in both futures"
+
+
+def test_beyond_objects_the_grid_knows_where_it_may_be_wrong() -> None:
+    predictor, action = small_objects.make(), torch.tensor([1])
+    for shown, alike in ((floor(), slice(None)), (squares((4, 4)), slice(32, None))):
+        state = predictor.observe(normalized(predictor, np.stack([shown] * 4)[None]))
+        frame, _ = predictor.predict(state, action)
+        found, of_grid = (
+            kind.uncertainty(predictor, state, action, frame) for kind in (type(predictor), PixelPredictor)
+        )
+        assert torch.allclose(found[0, alike], of_grid[0, alike], atol=1e-6)
+        assert of_grid.max() > 0.1

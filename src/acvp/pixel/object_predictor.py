@@ -44,6 +44,7 @@ from acvp.pixel.object_windows import (
     owned,
     past_actions,
     remember,
+    shown_by_objects,
     within,
 )
 from acvp.pixel.objects import BACKGROUND, Background, find_background, find_moves, follow
@@ -84,7 +85,6 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
     """The pixel-exact network for whatever is no object, and the object network for the rest."""
 
     config_class: ClassVar[type[Any]] = ObjectConfig
-    gives_uncertainty: ClassVar[bool] = False
 
     background: Tensor
     """Which colors are background at each pixel, a bit for each, (H, W, ⌈N / 8⌉)."""
@@ -264,8 +264,19 @@ class ObjectPredictor(PixelPredictor, kind="objects"):
         frame, after = self.predict(state, vectors[:, -predict:].flatten(0, 1))
         return as_window(frame, after.outcome, len(frames))
 
-    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> None:
-        """Return None: objects are drawn over the grid without a probability for every pixel."""
+    @torch.no_grad()
+    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor:
+        """Return the probability that each pixel of a predicted frame (B, C, H, W) is another color, (B, H, W).
+
+        Where objects probably are, theirs counts, summed over their likeliest moves; elsewhere that of the grid.
+        """
+        state, shown = ObjectState.require(state), self._classes(frame)
+        of_grid = 1 - super().uncertainty(state, action, frame)
+        look, vectors = self._look(state.memory), action_vectors(action, self.actions, (len(shown),))
+        covered, right = shown_by_objects(
+            state.memory, look, self.object_network, vectors, self.shifts, shown, self.object_config
+        )
+        return 1 - (right / covered.clamp(min=1) + (1 - covered).clamp(min=0) * of_grid)
 
     def traceable(self) -> Self:
         """Refuse: finding connected regions is no operation of a traced graph."""

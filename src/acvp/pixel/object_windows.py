@@ -24,6 +24,7 @@ from acvp.pixel.object_network import (
     Seen,
     Trail,
     cell_ages,
+    drawn_loss,
     find_trail,
     screen_ages,
     summarize,
@@ -32,6 +33,8 @@ from acvp.pixel.objects import BACKGROUND, MOVING, Background, FrameObjects
 
 LIVELY = 6
 """An object is lively if a pixel of it changed in fewer than so many steps."""
+LIKELY_MOVES = 4
+"""Moves of an object, the likeliest first, over which the probability of a color is summed."""
 
 
 class Kinds:
@@ -207,6 +210,34 @@ def copy_sources(memory: Memory, look: Look, center: Tensor, config: ObjectConfi
         moved = within(objects.center + look.trail.offset[:, frame], config.frame) if frame else objects.center
         sources.append(cut(memory.recent[:, frame, None], row, moved, DRAWN, none))
     return torch.cat(sources, 1).long()
+
+
+def shown_by_objects(
+    memory: Memory,
+    look: Look,
+    network: ObjectNetwork,
+    vectors: Tensor,
+    shifts: Tensor,
+    shown: Tensor,
+    config: ObjectConfig,
+) -> tuple[Tensor, Tensor]:
+    """Return how probably objects cover the pixels of frames (R, H, W), and cover them with the classes ``shown``.
+
+    Each object takes its likeliest moves, by ``shifts``, after actions (R, A); all objects take the first one at the
+    same time, then the second one, and so on: where windows overlap, the nearest object counts.
+    """
+    row, (covered, right) = look.objects.row, look.features.new_zeros(2, shown.numel())
+    moving, drawing = network.act(look.features, vectors[row])
+    likely = network.head(moving).softmax(1).topk(min(LIKELY_MOVES, len(shifts)))
+    for probability, move in zip(likely.values.T, likely.indices.T, strict=True):
+        center = within(look.objects.center + shifts[move], config.frame)
+        copies = copy_sources(memory, look, center, config)
+        at, mine = owned(row, center, shown.shape)
+        share = probability[:, None, None].expand(at.shape)
+        drawn = torch.exp(-drawn_loss(network.draw(drawing, move, copies), copies, shown.flatten()[at]))
+        covered[at[mine]] += share[mine]
+        right[at[mine]] += (share * drawn)[mine]
+    return covered.view(shown.shape), right.view(shown.shape)
 
 
 def within(center: Tensor, frame: FrameShape) -> Tensor:

@@ -215,7 +215,7 @@ class PixelPredictor(Predictor, kind="pixel"):
         return frames.reshape(rows, self.actions, *frames.shape[1:])
 
     @torch.no_grad()
-    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor | None:
+    def uncertainty(self, state: State, action: Tensor, frame: Tensor) -> Tensor:
         """Return the probability that each pixel of a predicted frame (B, C, H, W) is another color, (B, H, W)."""
         state, config = PixelState.require(state), self.pixel_config
         features, _ = self._features(self._mixed(state), action_vectors(action, self.actions, (len(state.classes),)))

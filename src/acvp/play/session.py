@@ -167,7 +167,9 @@ class Session:
     def show_uncertainty(self, on: bool) -> None:
         """Compute how uncertain the predictor is of every pixel from now on, or not."""
         if on and not self.worlds.imagined.predictor.gives_uncertainty:
-            raise UserError(f"{self.model_name} gives no probability for every pixel: choose a predictor of kind pixel")
+            raise UserError(
+                f"{self.model_name} gives no probability for every pixel: choose one of kind pixel or objects"
+            )
         self.worlds.imagined.shows_uncertainty = on
 
     def every_action(self, steps: int = 1) -> ActionGrid:
