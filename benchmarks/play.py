@@ -4,7 +4,8 @@ A real `acvp play` in a separate process and a real browser (chromium) share the
 key is pressed at random times; from the key event to the picture that shows its action is what is counted. Memory is
 that of the server's process, once a second. The other games follow, 20 seconds each. Then the five games of the gallery
 are exported and played by the page alone, as fast as it can. Shorter: `python -m benchmarks.play --seconds 20
---game-seconds 5`, or `--run runs/mine` for a predictor of your own.
+--game-seconds 5`, with `--web site` for a gallery that `make gallery` has just exported, or `--run runs/mine` for a
+predictor of your own. Time of the processor says what a step needs, also on a machine that has other work.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Options:
     """How long to play each game after the first one, and each of the gallery."""
     run: Path | None = None
     """Folder of a run or predictor; None: the freeway predictor that comes with acvp."""
+    web: Path | None = None
+    """Folder of an exported gallery; None: it is exported first."""
 
 
 def main(options: Options) -> None:
@@ -98,6 +101,7 @@ def command(options: Options) -> str:
     if options == Options():
         return "make bench-play"
     run = [] if options.run is None else ["--run", str(options.run)]
+    run += [] if options.web is None else ["--web", str(options.web)]
     seconds = ["--seconds", f"{options.seconds:g}", "--game-seconds", f"{options.game_seconds:g}"]
     return shlex.join(["python", "-m", "benchmarks.play", *seconds, *run])
 
@@ -143,14 +147,15 @@ def tap(page: Page, draw: random.Random) -> None:
 def measure_static(browser: Browser, options: Options) -> dict[str, Any]:
     """The rate of the exported page with each predictor, asked for as much as possible."""
     with tempfile.TemporaryDirectory() as folder:
-        web = Path(folder) / "web"
+        web = options.web or Path(folder) / "web"
         names = list(GAMES) if options.run is None else [str(options.run)]
-        if acvp(["export", "--web", str(web), "--predictors", *names]):
+        if options.web is None and acvp(["export", "--web", str(web), "--predictors", *names]):
             raise SystemExit("acvp export --web does not work here: the static page was not measured")
         with hosted(web) as address:
             known = json.loads((web / "games.json").read_text())["games"]
             rates = {game["name"]: static_rate(browser, address, game["name"], options.game_seconds) for game in known}
-    return {"real time, steps a second": FPS, "games": rates}
+    largest = max(path.stat().st_size for path in web.rglob("*") if path.is_file())
+    return {"real time, steps a second": FPS, "largest file, MB": round(largest / 1e6, 1), "games": rates}
 
 
 def static_rate(browser: Browser, address: str, name: str, seconds: float) -> dict[str, Any]:
@@ -160,17 +165,26 @@ def static_rate(browser: Browser, address: str, name: str, seconds: float) -> di
     for _ in range(9):
         page.keyboard.press("+")  # 60 a second
     page.evaluate(COUNT)
+    used = processor_time()
     page.wait_for_timeout(1000 * seconds)
-    rate = page.evaluate("globalThis.bench.pictures") / seconds
+    used, steps = processor_time() - used, page.evaluate("globalThis.bench.pictures")
+    rate = steps / seconds
     threads = page.evaluate("globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1")
     page.context.close()
     print(f"{name}: {rate:.1f} steps a second", file=sys.stderr)
     return {
         "steps a second": round(rate, 2),
         "of real time": round(rate / FPS, 2),
+        "time of the processor, ms a step": round(1000 * used / max(1, steps), 1),
         "threads": threads,
         "load of the machine": round(os.getloadavg()[0], 1),
     }
+
+
+def processor_time() -> float:
+    """Return the seconds that the browser's processes have used, on all cores."""
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return sum(time.user + time.system for time in times)
 
 
 def open_page(browser: Browser, address: str) -> Page:

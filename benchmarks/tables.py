@@ -214,7 +214,7 @@ once, on a busy machine and with a changed tree. `python -m benchmarks.newcomer`
 git clone <this repository> acvp
 cd acvp
 make install
-.venv/bin/acvp play --predictors freeway          # or ms_pacman-objects, qbert-objects, seaquest, space_invaders
+.venv/bin/acvp play --predictors {first}          # or {others}
 ```
 """
 NEXT = """
@@ -239,7 +239,8 @@ def newcomer() -> str:
     """Return the page about the first minutes, without times where none were measured at a clean commit."""
     file = RESULTS / "newcomer.json"
     if not file.exists():
-        return "\n".join([UNMEASURED, NEXT])
+        first, *others = loaded.best_packaged()
+        return "\n".join([UNMEASURED.format(first=first, others=", ".join(others)), NEXT])
     body = json.loads(file.read_text())
     steps = [[f"`{step['command']}`", step["processor seconds"], step["seconds"]] for step in body["steps"]]
     games = [

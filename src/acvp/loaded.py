@@ -57,7 +57,12 @@ OBJECTS = "-objects"
 
 def best_packaged() -> tuple[str, ...]:
     """Return the best predictor of each game that comes with acvp: that of objects, where there is one."""
-    return tuple(name for name in packaged() if name + OBJECTS not in packaged())
+    return tuple(name for name in packaged() if better_packaged(name) is None)
+
+
+def better_packaged(name: str) -> str | None:
+    """Return the predictor of objects that comes with acvp beside the one of this name, None if there is none."""
+    return name + OBJECTS if name + OBJECTS in packaged() else None
 
 
 def load(path: str | Path) -> Predictor:

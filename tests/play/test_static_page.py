@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,8 +16,10 @@ from playwright.sync_api import Browser
 
 from acvp.cli.main import main
 from acvp.errors import UserError
+from acvp.loaded import better_packaged
 from acvp.models import predictor_files
-from acvp.play.static_page import runtime_files
+from acvp.play.model_pool import make_model_pool
+from acvp.play.static_page import listed, runtime_files
 from tests.play.browsing import View, a_browser
 from tests.play.serving import wait_until
 from tests.play.test_export import small
@@ -125,6 +129,30 @@ def test_keys_while_it_loads_and_a_rewind_by_hand(browser: Browser, address: str
     wait_until(lambda: view.number("#steps p") > steps + 3)
     assert view.complaints == []
     view.context.close()
+
+
+def test_a_gallery_says_for_which_games_there_are_better_predictors(
+    browser: Browser, gallery: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(gallery, tmp_path / "better")
+    known = json.loads((folder / "games.json").read_text())
+    assert [game["better"] for game in known["games"]] == [None, None]
+    for better, text in ((None, ""), ("tiny-objects", "The best predictors of Toy do not run in a browser alone yet")):
+        known["games"][0]["better"] = better
+        (folder / "games.json").write_text(json.dumps(known))
+        for address in host(folder):
+            view = loaded(browser, address)
+            wait_until(functools.partial(view.page.locator("#cards button >> nth=1").is_visible))
+            assert view.text("#better").startswith(text)
+            assert view.page.locator("#better").is_visible() == bool(text)
+            view.context.close()
+
+
+def test_a_packaged_predictor_is_listed_with_a_better_one(tmp_path: Path) -> None:
+    packaged_ones = make_model_pool(("qbert", "freeway"))
+    assert listed(packaged_ones, "qbert") == {"name": "qbert", "game": "ALE/Qbert-v5", "better": "qbert-objects"}
+    assert listed(packaged_ones, "freeway")["better"] == better_packaged("freeway")
+    assert listed(make_model_pool((str(tmp_path / "qbert"),)), "qbert")["better"] is None, "one of the user's"
 
 
 def test_a_gallery_starts_with_all_games_and_switches_between_them(browser: Browser, hosted: str) -> None:

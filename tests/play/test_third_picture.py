@@ -33,6 +33,7 @@ def test_wipe_and_second_dream(browser: Browser) -> None:
         wait_until(lambda: np.array_equal(view.picture("difference")[:, :6], view.picture("real")[:, :6]))
         assert np.array_equal(view.picture("difference")[:, 7:], view.picture("dream")[:, 7:])
         assert (view.picture("difference")[:, 6] == 255).all(), "a line between them"
+        assert third.locator("option[value=uncertainty]").is_disabled(), "it has no probabilities"
         third.select_option(label="Dream: gray")
         wait_until(lambda: view.picture("difference").shape == (84, 84, 3))
         view.until("#difference span", "wrong pixels")
@@ -60,6 +61,7 @@ def test_uncertainty_and_the_future_that_was_left(browser: Browser) -> None:
         view.pause()
         third = view.page.locator("#third")
         third.select_option("uncertainty")
+        view.until("#difference span", "from the next step on")
         before = view.number("#history span")
         view.press("e", 2)
         view.until("#history span", f"step {before + 2}")

@@ -31,7 +31,7 @@ from acvp.data.policies import AGENT
 from acvp.data.store import EpisodeStore
 from acvp.durable import make_folder, new_folder, write_atomic
 from acvp.errors import UserError
-from acvp.loaded import LoadedModel
+from acvp.loaded import LoadedModel, better_packaged
 from acvp.play.app import LOOP_NAME, make_loop, page_files
 from acvp.play.config import PredictorExportConfig
 from acvp.play.context import PlayContext, make_context
@@ -122,12 +122,18 @@ def _export(config: PredictorExportConfig, onnx: Path | None, web: Path | None) 
         if web is not None:
             files |= _game(models, model, graphs, config)
             _write(web / name, files)
-            games.append({"name": name, "game": about(model).env_id, "files": _sizes(files)})
+            games.append(listed(models, name) | {"files": _sizes(files)})
     if web is not None:
         _write(web, static_page(len(games) > 1) | {GAMES_NAME: _json({"runtime": _sizes(runtime), "games": games})})
         _write(web / RUNTIME_FOLDER, runtime)
         lines.append(f"{config.web}: put it on any static host, or try it with: python -m http.server -d {config.web}")
     return lines
+
+
+def listed(models: ModelPool, name: str) -> dict[str, Any]:
+    """Return what games.json says of a predictor: its game, and which packaged one is better but cannot be exported."""
+    better = better_packaged(name) if name in models.folders else None
+    return {"name": name, "game": models.game_of(name), "better": better}
 
 
 def _game(models: ModelPool, model: LoadedModel, graphs: Graphs, config: PredictorExportConfig) -> Files:

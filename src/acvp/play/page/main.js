@@ -1,7 +1,7 @@
 // The page: keys and buttons become commands of a session, its pictures and facts go to the screen.
 
 import { Actions } from "./actions.js";
-import { card, firstOfGames } from "./cards.js";
+import { card, firstOfGames, title } from "./cards.js";
 import { Keys } from "./keys.js";
 import { RemoteSession } from "./remote.js";
 import { Screen } from "./screen.js";
@@ -215,9 +215,18 @@ async function choose() {
   const listed = await predictorsAtHand();
   const [first, others] = served ? firstOfGames(listed) : [listed, []];
   $("#more").hidden = others.length === 0;
+  showBetter(listed);
   for (const [id, known] of [["#cards", first], ["#more div", others]]) {
     $(id).replaceChildren(...known.map(({ name, game }) => card(name, game, () => play(name))));
   }
+}
+
+/** Say which games have better predictors than those of a page without a server. */
+function showBetter(listed) {
+  const games = listed.filter(({ better }) => better).map(({ name, game }) => title(game) ?? name);
+  $("#better").hidden = games.length === 0;
+  $("#better").textContent = `The best predictors of ${new Intl.ListFormat("en").format(games)} do not run in a browser alone yet: `
+    + "these are simpler ones, which lose what you control sooner. “acvp play” shows the best.";
 }
 
 async function play(predictor = null) {
@@ -250,9 +259,11 @@ function fillThird({ same_game: names, predictor, gives_uncertainty: uncertain }
   const select = $("#third");
   const chosen = select.value;
   const others = names.filter((name) => name !== predictor);
+  const uncertainty = new Option(uncertain ? "Uncertainty" : "Uncertainty: this predictor has no probabilities", "uncertainty");
+  uncertainty.disabled = !uncertain;
   select.replaceChildren(new Option("Difference", "difference"), new Option("Wipe", "wipe"),
-    ...(uncertain ? [new Option("Uncertainty", "uncertainty")] : []), new Option("Other future", "left"), ...others.map((name) => new Option(`Dream: ${name}`, `:${name}`)));
-  select.value = [...select.options].some(({ value }) => value === chosen) ? chosen : "difference";
+    uncertainty, new Option("Other future", "left"), ...others.map((name) => new Option(`Dream: ${name}`, `:${name}`)));
+  select.value = [...select.options].some(({ value, disabled }) => value === chosen && !disabled) ? chosen : "difference";
   if (chosen.startsWith(":") && select.value !== chosen) send("compare", { name: "" });
   if (chosen === "uncertainty") send("uncertainty", { on: select.value === "uncertainty" });
 }

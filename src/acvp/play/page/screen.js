@@ -31,12 +31,12 @@ function wipe(left, right, share) {
   return result;
 }
 
-/** A dimmed gray picture with the probability that each pixel is wrong over it, in the color of warnings. */
+/** A dimmed gray picture with the probability that each pixel is wrong over it, where it is known, in the color of warnings. */
 function doubted(picture, uncertainty) {
   const result = new ImageData(picture.width, picture.height);
   for (let i = 0; i < picture.data.length; i += 4) {
     const gray = 0.35 * (0.3 * picture.data[i] + 0.59 * picture.data[i + 1] + 0.11 * picture.data[i + 2]);
-    const share = Math.sqrt(uncertainty.data[i] / 255); // so that small ones are seen
+    const share = Math.sqrt((uncertainty?.data[i] ?? 0) / 255); // so that small ones are seen
     DOUBT.forEach((value, c) => (result.data[i + c] = gray + share * (value - gray)));
     result.data[i + 3] = 255;
   }
@@ -67,6 +67,7 @@ export class Screen {
 
   welcome(welcome) {
     this.actions = welcome.actions;
+    this.dreamOnly = document.documentElement.dataset.source === "onnx" || Boolean(welcome.missing);
     this.errors = [];
     $("#game").textContent = title(welcome.game) ?? welcome.game;
     $("#game").title = welcome.game;
@@ -95,11 +96,11 @@ export class Screen {
     if (!this.last) return;
     const { facts, real, imagined, other, left, uncertainty } = this.last;
     const mode = real ? $("#third").value : "left";
-    const expected = facts.expected_wrong == null ? "" : `expects ${grouped(Math.round(facts.expected_wrong))} wrong pixels`;
-    const note = { difference: "black where the dream is right", wipe: "", uncertainty: expected, left: this.leftNote(facts) }[mode];
+    const expected = facts.expected_wrong == null ? "from the next step on" : `expects ${grouped(Math.round(facts.expected_wrong))} wrong pixels`;
+    const note = { difference: "black where it is right", wipe: "", uncertainty: expected, left: this.leftNote(facts) }[mode];
     $("#wipe").hidden = mode !== "wipe";
     if (mode === "left") paint($("#difference canvas"), left ?? imagined);
-    else if (mode === "uncertainty" && uncertainty) paint($("#difference canvas"), doubted(imagined, uncertainty));
+    else if (mode === "uncertainty") paint($("#difference canvas"), doubted(imagined, uncertainty));
     else if (mode === "wipe") paint($("#difference canvas"), wipe(real, imagined, Number($("#wipe").value)));
     else paint($("#difference canvas"), note === undefined && other ? other : difference(real, imagined));
     $("#difference span").textContent = note ?? (facts.other_wrong_pixels === null ? "" : `${grouped(facts.other_wrong_pixels)} wrong pixels`);
@@ -286,7 +287,7 @@ export class Screen {
     const arrows = [["LEFT", "←"], ["UP", "↑"], ["DOWN", "↓"], ["RIGHT", "→"]].filter(([token]) => has(token)).map(([, sign]) => sign);
     const parts = [...(arrows.length ? [[...arrows, "move"]] : []), ...(has("FIRE") ? [["space", "fire"]] : [])];
     if (actions.unnamed.length) parts.push(["0", "–", "9", "act"]);
-    parts.push(["r", "resync the dream"], ["?", "help"]);
+    parts.push(["r", this.dreamOnly ? "restart the dream" : "resync the dream"], ["?", "help"]);
     $("#hint").replaceChildren(...parts.map(([...signs]) => {
       const [text, group] = [signs.pop(), document.createElement("span")];
       group.append(...signs.map((sign) => Object.assign(document.createElement("kbd"), { textContent: sign })), ` ${text}`);
