@@ -155,7 +155,7 @@ def compose(clips: dict[str, Clip], step: int) -> Picture:
             draw.rectangle((left, top, left + width + 2 * BORDER - 1, top + down - 1), color)
             paste(drawing, frame, 1, (left + BORDER, top + BORDER))
         if dreaming:
-            draw.text((left, 2 * LINE + 2 * down + 2), f"{wrong(real, dream):,} wrong pixels", INK, font())
+            draw.text((left, 2 * LINE + 2 * down + 2), counted(wrong(real, dream), "wrong pixel"), INK, font())
     return np.asarray(drawing)
 
 
@@ -188,7 +188,7 @@ def film_strip(clip: Clip, steps: Sequence[int] = STRIP) -> bytes:
             draw.rectangle((left, edge, left + width + 2 * BORDER - 1, edge + down - 1), color)
             paste(drawing, frame, 1, (left + BORDER, edge + BORDER))
         count = wrong(clip.frame(step), shown(clip, step))
-        draw.text((left, top + 2 * down + GAP + 2), f"{count:,} wrong pixels", INK, font(STRIP_TEXT))
+        draw.text((left, top + 2 * down + GAP + 2), counted(count, "wrong pixel"), INK, font(STRIP_TEXT))
     return png(drawing)
 
 

@@ -244,8 +244,10 @@ def test_an_agent_plays_and_hands_back(view: View) -> None:
     view.press("m")
     view.until("[data-do=driver]", "Play yourself")
     wait_until(lambda: view.text("#dream figcaption span") not in {"", "noop"})
+    assert view.text("#real span") == "the agent plays (sticky-random)", "the game has none of its own"
     view.press("m")
     view.until("[data-do=driver]", "Watch agent")
+    view.until("#real span", "you play")
 
 
 @pytest.mark.load

@@ -79,5 +79,22 @@ def test_uncertainty_and_the_future_that_was_left(browser: Browser) -> None:
         view.until("#difference span", f"step {last - 3}")
         assert third.input_value() == "left"
         assert not np.array_equal(view.picture("difference"), view.picture("dream"))
+        view.press("e", 3)
+        view.until("#history span", f"step {last}")
+        ended = view.picture("difference")
+        third.select_option("difference")
+        third.select_option("left")  # by hand: it stays
+        view.press("e")
+        view.until("#difference span", f"its last, step {last}")
+        assert np.array_equal(view.picture("difference"), ended)
+        view.page.locator("#past").fill(str(last - 1))  # a branch of the branch
+        third.select_option("difference")
+        view.page.evaluate("document.activeElement.blur()")
+        view.page.keyboard.down("ArrowDown")
+        view.press("e")
+        view.page.keyboard.up("ArrowDown")
+        wait_until(lambda: third.input_value() == "left")
+        view.press("e", 2)
+        wait_until(lambda: third.input_value() == "difference")
         assert view.complaints == []
         view.context.close()

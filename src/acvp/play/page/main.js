@@ -16,6 +16,7 @@ let started = false; // whether this session has shown a picture
 let hinted = false; // whether somebody played, so that nobody needs hints
 const requested = {}; // facts that were requested and are not yet true: the next key builds on them
 let looking = false; // whether the grid of all actions was requested and has not arrived yet
+let lent = false; // whether the third picture shows the future that was left without having been asked
 let pausedBefore = null; // whether it was paused before a dialog or a rewind paused it
 
 const on = {
@@ -37,7 +38,7 @@ const on = {
   },
   picture(picture) {
     if (picture.facts.notice && picture.facts.notice !== facts.notice) screen.toast(picture.facts.notice);
-    if (picture.facts.left_steps && !facts.left_steps) showLeft();
+    showLeft(picture.facts);
     if (facts.driver === "replay" && picture.facts.driver === "human") screen.toast("The shared game ends here: your turn (. resumes)");
     facts = picture.facts;
     if (!started) $("#toast").classList.remove("shown");
@@ -269,16 +270,23 @@ function fillThird({ same_game: names, predictor, gives_uncertainty: uncertain }
 }
 
 function chooseThird(value) {
+  lent = false;
   const name = value.startsWith(":") ? value.slice(1) : "";
   screen.thirdPicture();
   if (name !== facts.beside) send("compare", { name });
   if (welcome.gives_uncertainty) send("uncertainty", { on: value === "uncertainty" });
 }
 
-/** Show the future that was left beside the new one, unless something else was chosen. */
-function showLeft() {
-  if ($("#third").value === "difference") $("#third").value = "left";
-  screen.toast("Another future: the one you left is shown beside it");
+/** Show the future that was left beside the new one, until it ends, unless something else was chosen. */
+function showLeft({ left_steps: steps, agent_steps: now }) {
+  const third = $("#third");
+  if (steps && String(steps) !== String(facts.left_steps)) {
+    if (third.value === "difference") [third.value, lent] = ["left", true];
+    screen.toast("Another future: the one you left is shown beside it");
+  } else if (lent && (!steps || now > steps[1])) {
+    if (third.value === "left") third.value = "difference";
+    lent = false;
+  }
 }
 
 function goTo(step) {

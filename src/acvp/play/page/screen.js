@@ -11,6 +11,7 @@ const SPREAD = 2; // factor by which the difference is amplified
 
 const signed = (value) => (value > 0 ? `+${value}` : String(value).replace("-", "−"));
 const grouped = (value) => value.toLocaleString("en").replaceAll(",", " ");
+const wrongPixels = (count) => `${grouped(count)} wrong pixel${count === 1 ? "" : "s"}`;
 
 /** The difference of two pictures of one size. */
 function difference(a, b) {
@@ -96,14 +97,16 @@ export class Screen {
     if (!this.last) return;
     const { facts, real, imagined, other, left, uncertainty } = this.last;
     const mode = real ? $("#third").value : "left";
-    const expected = facts.expected_wrong == null ? "from the next step on" : `expects ${grouped(Math.round(facts.expected_wrong))} wrong pixels`;
+    const expected = facts.expected_wrong == null ? "from the next step on" : `expects ${wrongPixels(Math.round(facts.expected_wrong))}`;
     const note = { difference: "black where it is right", wipe: "", uncertainty: expected, left: this.leftNote(facts) }[mode];
     $("#wipe").hidden = mode !== "wipe";
-    if (mode === "left") paint($("#difference canvas"), left ?? imagined);
+    if (left) this.left = left;
+    const ended = mode === "left" && facts.left_steps && facts.agent_steps > facts.left_steps[1];
+    if (mode === "left") paint($("#difference canvas"), left ?? (ended ? this.left : null) ?? imagined);
     else if (mode === "uncertainty") paint($("#difference canvas"), doubted(imagined, uncertainty));
     else if (mode === "wipe") paint($("#difference canvas"), wipe(real, imagined, Number($("#wipe").value)));
     else paint($("#difference canvas"), note === undefined && other ? other : difference(real, imagined));
-    $("#difference span").textContent = note ?? (facts.other_wrong_pixels === null ? "" : `${grouped(facts.other_wrong_pixels)} wrong pixels`);
+    $("#difference span").textContent = note ?? (facts.other_wrong_pixels === null ? "" : wrongPixels(facts.other_wrong_pixels));
     $("#difference span").hidden = mode === "wipe";
     $("#difference").classList.toggle("dreaming", note === undefined || mode === "left");
   }
@@ -112,7 +115,7 @@ export class Screen {
   leftNote({ left_steps: steps, agent_steps: now }) {
     if (!steps) return "go back and take another action";
     if (now < steps[0]) return "the same so far";
-    return now > steps[1] ? "it ended before" : `step ${grouped(now)}`;
+    return now > steps[1] ? `its last, step ${grouped(steps[1])}` : `step ${grouped(now)}`;
   }
 
   /** Where in its history the session is. */
