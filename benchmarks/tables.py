@@ -164,8 +164,23 @@ def page_speed(body: dict[str, Any]) -> Rows:
 def _static_rates(static: dict[str, Any]) -> list[Sequence[object]]:
     """Return the rates of the page without a server; an early version measured one game."""
     if "games" not in static:
-        return [["static page: steps per second", static["steps a second"]]]
+        return [["static page of an early version: steps per second", static["steps a second"]]]
     return [[f"gallery, steps per second: `{name}`", game["steps a second"]] for name, game in static["games"].items()]
+
+
+def gallery(body: dict[str, Any]) -> Rows:
+    """Return how fast the games of the gallery are, by the clock and by what a step needs of a processor."""
+    rows = [
+        [f"`{name}`", game["time of the processor, ms a step"], game["steps a second"], game["load of the machine"]]
+        for name, game in body["static"]["games"].items()
+    ]
+    real = body["static"]["real time, steps a second"]
+    text = (
+        f"The games of `make gallery` in Chromium without a GPU, as fast as they can. Real time is {real} steps a\n"
+        f"second: {1000 / real:.0f} ms for a step. Where the load is above the number of cores, other programs took\n"
+        "their share: then the rate by the clock is none to expect."
+    )
+    return text, ("predictor", "ms of a processor per step", "steps per second by the clock", "load"), rows
 
 
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Rows]], ...] = (
@@ -174,6 +189,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Rows]], ...] = (
     ("Prediction", "pixel_speed", prediction),
     ("Training", "training", training),
     ("Play", "play", page_speed),
+    ("Gallery", "gallery", gallery),
 )
 """Title, file and table of every section with one file."""
 

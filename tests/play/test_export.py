@@ -227,6 +227,15 @@ def test_a_frame_is_resized_by_area() -> None:
 
 
 @pytest.mark.slow
+def test_graphs_do_not_name_folders_of_the_machine(graphs: Callable[[str], tuple[Predictor, Graphs]]) -> None:
+    _, made = graphs("recurrent")
+    folders = {str(Path(module.__file__).parent).encode() for module in (onnx, torch)}
+    for graph in (made.observe, made.step, agent_graph(load_agent("freeway"), (210, 160, 3))):
+        assert b"Conv" in graph, "names of operations are text"
+        assert [folder for folder in folders if folder in graph] == []
+
+
+@pytest.mark.slow
 def test_weights_of_16_bits_are_stored_in_16_bits(graphs: Callable[[str], tuple[Predictor, Graphs]]) -> None:
     predictor, whole = graphs("feedforward")
     rounded = copy.deepcopy(predictor)

@@ -200,9 +200,20 @@ def _export(module: nn.Module, example: Sequence[Tensor], inputs: Sequence[str],
         )
     assert program is not None
     model = program.model_proto
+    forget_origin(model.graph)
     store_in_half(model)
     data: bytes = model.SerializeToString()
     return data
+
+
+def forget_origin(graph: Any) -> None:
+    """Remove what the exporter noted of each operation: stack traces with the folders of this machine."""
+    for part in (graph, *graph.node, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        del part.metadata_props[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                forget_origin(inner)
 
 
 def store_in_half(model: Any) -> None:
