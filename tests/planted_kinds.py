@@ -23,9 +23,12 @@ from acvp.envs import make_game
 from acvp.play.app import session_maker
 from acvp.play.config import PlayConfig
 from acvp.report import page as report_page
+from acvp.reproduce.plan import Plan, Step
+from acvp.reproduce.run import Runner, opened
 from tests.agents import short_runs
 from tests.agents.small import tiny_agent
 from tests.analysis.conftest import small_feedforward
+from tests.control import short_loops
 from tests.data.answers import answer_store
 from tests.evaluation.runs import make_run
 from tests.planting import (
@@ -38,9 +41,11 @@ from tests.planting import (
     command,
     part_texts,
     read_npz,
+    read_parquet,
     read_state,
     restore_state,
     write_npz,
+    write_parquet,
     write_part,
     write_state,
 )
@@ -49,6 +54,16 @@ from tests.training import small
 EVALUATED = ("--horizon", "3", "--windows", "3", "--shuffled-windows", "0", "--videos", "1", "--device", "cpu")
 REPORT = command("report", "--runs", "{}/run", "--results", "{}/run", "--out", "{}/new/report.html")
 CLAIMS = command("claims", "--results", "{}/run", "--out", "{}/new-claims")
+
+
+def results_in(folder: str) -> tuple[Verb, ...]:
+    """Show what a folder of results holds, and judge the paper's claims by it."""
+    return (
+        command("report", "--runs", "{}/run", "--results", f"{{}}/{folder}", "--out", "{}/new/report.html"),
+        command("claims", "--results", f"{{}}/{folder}", "--out", "{}/new-claims"),
+    )
+
+
 IMPORTED = (command("data", "info", "{}/new"), command("data", "verify", "{}/new", "--replay"))
 STORE_VERBS = (
     command("data", "info", "{}/store", "--sheet", "{}/sheet.png"),
@@ -89,6 +104,20 @@ def learn_on(folder: Path) -> None:
     short_runs.run(folder / "learned")
 
 
+def imagine_on(folder: Path) -> None:
+    """Resume the second round of an agent that learns in imagination, all parts of which are finished."""
+    with pytest.MonkeyPatch.context() as patch:
+        short_loops.shorten(patch)
+        short_loops.learn(folder / "imagined")
+
+
+def reproduce_on(folder: Path) -> None:
+    """Resume a reproduction of one step that makes nothing."""
+    plan = Plan((Step(name="a", command=("make", "a"), result="a/result", part="data"),), "core")
+    with opened(plan, folder / "reproduced"):
+        Runner(plan, folder / "reproduced", 1, print, ("true",)).run()
+
+
 def import_from(format: str, source: str) -> tuple[Verb, ...]:
     """Import and look at what came in."""
     return (command("data", "import", f"{{}}/{source}", "--format", format, "--out", "{}/new"), *IMPORTED)
@@ -119,9 +148,31 @@ KINDS = [
     Kind("agent's run metrics", "learning", "learned/metrics.jsonl",
          (command("agent", "compare", "--runs", "{}/learned", "--out", "{}/new"),), LINES),
     Kind("agent's checkpoint state", "learning", "learned/checkpoints/step-*/state.json", (learn_on,), PLAIN),
+    Kind("agent's references", "learning", "learned/references.json",
+         (command("agent", "compare", "--runs", "{}/learned", "--out", "{}/new"),), PLAIN),
+    Kind("learning", "learning", "compared/learning.json",
+         (command("claims", "--results", "{}/compared", "--out", "{}/new-claims"),), PLAIN),
+    Kind("control", "base", "controlled/control.json", results_in("controlled"), PLAIN),
+    Kind("explore", "base", "explored/explore.json", results_in("explored"), PLAIN),
+    Kind("agent evaluation", "base", "evaluated/agent-evaluation.json", results_in("evaluated"), PLAIN),
+    Kind("claims", "base", "judged/claims.json", (
+        command("report", "--runs", "{}/run", "--claims", "{}/judged/claims.json", "--out", "{}/new/report.html"),
+    ), PLAIN),
+    Kind("rounds config", "imagined", "imagined/config.json", (imagine_on,), SEALED),
+    Kind("rounds metrics", "imagined", "imagined/metrics.jsonl", (imagine_on,), LINES),
+    Kind("rounds times", "imagined", "imagined/times.jsonl", (imagine_on,), LINES),
+    Kind("round's predictor", "imagined", "imagined/rounds/01/predictor-run/config.json", (imagine_on,), SEALED),
+    Kind("round's agent", "imagined", "imagined/rounds/01/agent-run/config.json", (imagine_on,), SEALED),
+    Kind("reproduction's plan", "reproduced", "reproduced/plan.json", (reproduce_on,), SEALED),
     Kind("npz", "npz", "source/episode_000000.npz", import_from("npz", "source"), None, read_npz, write_npz),
     Kind("Minari", "minari", "source/acvp/set-v0/data/metadata.json", import_from("minari", "source"), PLAIN),
     Kind("LeRobot", "lerobot", "source/meta/info.json", import_from("lerobot", "source"), PLAIN),
+    Kind("Parquet episodes", "lerobot", "source/meta/episodes/chunk-000/file-000.parquet",
+         import_from("lerobot", "source"), None, read_parquet, write_parquet),
+    Kind("Parquet frames", "lerobot", "source/data/chunk-000/file-000.parquet",
+         import_from("lerobot", "source"), None, read_parquet, write_parquet),
+    Kind("Parquet of datasets", "parquet", "source/data/train-00000-of-00001.parquet",
+         import_from("datasets", "source"), None, read_parquet, write_parquet),
     Kind("datasets state", "datasets", "source/test/state.json", import_from("datasets", "source"), PLAIN),
     Kind("datasets features", "datasets", "source/test/dataset_info.json", import_from("datasets", "source"), PLAIN),
     Kind("datasets splits", "datasets", "source/dataset_dict.json", import_from("datasets", "source"), PLAIN),
@@ -155,6 +206,12 @@ FILES = [
     ("training", "trained/checkpoints/step-*/manifest.json", (train_on,)),
     ("learning", "learned/config.json", (learn_on,)),
     ("learning", "learned/checkpoints/step-*/state.json", (learn_on,)),
+    ("imagined", "imagined/config.json", (imagine_on,)),
+    ("imagined", "imagined/times.jsonl", (imagine_on,)),
+    ("imagined", "imagined/rounds/01/errors.json", (imagine_on,)),
+    ("imagined", "imagined/rounds/01/calibration.json", (imagine_on,)),
+    ("imagined", "imagined/rounds/00/agent-run/agent/model.safetensors", (imagine_on,)),
+    ("reproduced", "reproduced/plan.json", (reproduce_on,)),
     ("npz", "source/episode_000000.npz", import_from("npz", "source")),
     ("authors", "source/train/0000/act.log", import_from("authors", "source")),
     ("authors", "source/train/0001/00003.png", import_from("authors", "source")),
@@ -186,18 +243,33 @@ def make_workshop(home: Path) -> None:
         shorten(patch)
         make_base(home / "base")
         learn_on(home / "learning")
+        folder = str(home / "learning")
+        assert main(["agent", "compare", "--runs", f"{folder}/learned", "--out", f"{folder}/compared"]) == 0
+    make_rounds(home / "imagined")
+    (home / "reproduced" / "reproduced" / "a").mkdir(parents=True)
+    (home / "reproduced" / "reproduced" / "a" / "result").touch()
+    reproduce_on(home / "reproduced")
     shutil.copytree(home / "base" / "store", home / "training" / "store")
     train_on(home / "training")
     store = answer_store(home / "answers", [5, 9])
     for format in ("npz", "authors", "video", "lerobot"):
         export_store(format, store, home / format / "source")
     save_to_disk(store, home / "datasets" / "source")
+    export_store("datasets", store, home / "parquet" / "source")
     export_store("minari", store, home / "minari" / "source", dataset_id="acvp/set-v0")
     with make_game(small.SMALL_TOY, sticky=0.5) as game:
         game.reset(1)
         game.step(1)
         (home / "state").mkdir()
         (home / "state" / "state").write_bytes(game.save().to_bytes())
+
+
+def make_rounds(home: Path) -> None:
+    """A run of two rounds, the second of which has finished parts and is not logged."""
+    imagine_on(home)
+    metrics = home / "imagined" / "metrics.jsonl"
+    first, _ = metrics.read_bytes().splitlines(keepends=True)
+    metrics.write_bytes(first)
 
 
 def save_to_disk(store: EpisodeStore, folder: Path) -> None:
@@ -223,3 +295,6 @@ def make_base(base: Path) -> None:
     assert main(["analyze", "--predictor", run, *paths, "--states", "2", "--steps", "1", "--examples", "1"]) == 0
     assert CONTROL(base) == 0
     assert EXPLORE(base) == 0
+    evaluated = ["--episodes", "1", "--max-steps", "3", "--out", str(base / "evaluated")]
+    assert main(["agent", "evaluate", "--agent", str(base / "agent"), *evaluated]) == 0
+    assert main(["claims", "--results", str(base), "--out", str(base / "judged")]) == 0

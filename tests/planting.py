@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+from pyarrow import parquet
 
 from acvp.cli.main import main
 from acvp.data.episode import parse, serialize
@@ -111,6 +113,35 @@ def read_npz(file: Path) -> Any:
     """The texts of an npz file."""
     with np.load(file, allow_pickle=False) as archive, zipfile.ZipFile(file):
         return {name: archive[name].tolist() for name in archive.files if archive[name].dtype.kind == "U"}
+
+
+def read_parquet(file: Path) -> Any:
+    """The texts of a Parquet file: its metadata, with those that libraries look for, and those of the first row."""
+    table = parquet.read_table(file)
+    found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    metadata = {"acvp": "", "huggingface": "", "pandas": ""} | found
+    first = {name: value for name, value in table.slice(0, 1).to_pylist()[0].items() if isinstance(value, str)}
+    return {"metadata": {key: _parsed(value) for key, value in metadata.items()}, "row": first}
+
+
+def _parsed(text: str) -> Any:
+    """What JSON says, or the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def write_parquet(file: Path, tree: Any) -> None:
+    """Put other texts into a Parquet file."""
+    table = parquet.read_table(file)
+    for name, value in tree["row"].items():
+        position = table.schema.get_field_index(name)
+        values = [value, *table.column(name).to_pylist()[1:]]
+        table = table.set_column(position, name, pyarrow.array(values, table.schema.field(position).type))
+    texts = {key: each if isinstance(each, str) else json.dumps(each) for key, each in tree["metadata"].items()}
+    metadata = {key: text for key, text in texts.items() if text}
+    parquet.write_table(table.replace_schema_metadata(metadata), file)
 
 
 def write_part(file: Path, tree: Any) -> None:

@@ -24,7 +24,7 @@ from tests.training import small
 
 SECONDS = 120
 """How long a verb may take over a file that never ends, before the test gives up on it."""
-QUICK = 28
+QUICK = 43
 WAYS = 5
 """In which a string can name what it should not: see `values`."""
 

@@ -87,6 +87,8 @@ def append_line(path: Path, line: str) -> None:
     check_space(path, len(data))
     created = not path.exists()
     try:
+        if not created:
+            check_file(path, path.parent)
         _append_synced(path, data)
     except OSError as error:
         raise _disk_error(path, len(data), error) from error

@@ -8,8 +8,6 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from acvp.agents import presets as agent_presets
-from acvp.agents import run as session
 from acvp.agents.agent import load_agent
 from acvp.agents.evaluate import evaluation_seed
 from acvp.agents.trainer import AgentTrainer
 from acvp.control import loop, rounds
-from acvp.control.config import LearnConfig
 from acvp.data.collect import EpisodePlayer
 from acvp.data.frames import RGB
 from acvp.data.store import EpisodeStore
@@ -34,47 +29,19 @@ from acvp.errors import UserError
 from acvp.loaded import LoadedModel, load
 from acvp.models import fingerprint
 from acvp.models.baselines import CopyLastFrame, CopyLastFrameConfig
-from acvp.models.calibration import calibrate
 from acvp.models.layers import Calibration
 from acvp.runs import RunFolder
-from acvp.training import presets
 from acvp.training.trainer import Trainer
 from tests.agents.short_runs import SHORT
 from tests.agents.small import SMALL_TOY
-
-BUDGET, ROUNDS = 400, 2
+from tests.control.short_loops import BUDGET, ROUNDS, config, learn, shorten
 
 
 @pytest.fixture(autouse=True, scope="module")
 def short() -> Iterator[None]:
-    """Rounds of a moment: four updates of the predictor, forty imagined steps of the agent."""
-    patch = pytest.MonkeyPatch()
-
-    def smoke(predictor: Any) -> Any:
-        made = presets.smoke(predictor)
-        phase = replace(made.phases[0], steps=4, batch_size=2)
-        return replace(made, phases=(phase,), evaluate_every=4, windows=2, horizons=(1,))
-
-    patch.setitem(presets.PRESETS, "smoke", smoke)
-    patch.setitem(agent_presets.PRESETS, "smoke", lambda: SHORT)
-    patch.setattr(session, "EVALUATION_STEPS", 15)
-    patch.setattr(loop, "EVALUATION_STEPS", 15)
-    patch.setattr(rounds, "calibrate", partial(calibrate, count=40))
-    yield
-    patch.undo()
-
-
-def config(folder: Path, **options: Any) -> LearnConfig:
-    usual: dict[str, Any] = {
-        "env_id": SMALL_TOY, "budget": BUDGET, "rounds": ROUNDS, "model": "feedforward", "preset": "smoke",
-        "minutes": None, "agent_preset": "smoke", "agent_steps": 40, "horizon": 5, "evaluate_episodes": 1,
-        "policy": ("sticky-random",), "references": False, "device": "cpu",
-    }  # fmt: skip
-    return LearnConfig(run=folder, **(usual | options))
-
-
-def learn(folder: Path, **options: Any) -> int:
-    return loop.learn(config(folder, **options), Console(file=io.StringIO()))
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        yield
 
 
 class Emulator:
@@ -302,6 +269,8 @@ def last_round_again(whole: Path, folder: Path) -> None:
         ("rounds/01/calibration.json", '"x"'),
         ("rounds/01/calibration.json", '{"lost_life_threshold": -1}'),
         ("rounds/01/errors.json", "3"),
+        ("times.jsonl", "3\n"),
+        ("times.jsonl", '{"round": 1, "part": "agent", "wall": "x"}\n'),
         ("metrics.jsonl", '{"kind": "round"}\n'),
         ("metrics.jsonl", '{"kind": "round", "round": 0, "step": 1, "seconds": {}, "recorded": {"mean": NaN, '
          '"standard_error": 1}, "evaluation": {"mean": 1, "standard_error": null}}\n'),
@@ -352,8 +321,7 @@ def test_a_stop_in_every_part_of_a_round(
         else:
             assert learn(folder, references=True) == 128 + signal.SIGTERM
     assert len(rounds_of(folder)) == 1
-    if part != "agent":  # its run knows the predictor by its path
-        folder = folder.rename(tmp_path / "moved")
+    folder = folder.rename(tmp_path / "moved")
     emulator = Emulator(monkeypatch)
     assert learn(folder, references=True) == 0
     for kept in ("data/00", "data/01"):

@@ -187,9 +187,14 @@ class Loop:
 
     def _seconds(self, place: Round, part: str) -> dict[str, float]:
         """Return the wall-clock and processor seconds of a part, over all starts of the run."""
-        lines = [json.loads(line) for line in finished_lines(self._times)]
-        chosen = [line for line in lines if (line["round"], line["part"]) == (place.number, part)]
-        return {name: round(sum(line[name] for line in chosen), 1) for name in ("wall", "processor")}
+        try:
+            lines = [json.loads(line) for line in finished_lines(self._times)]
+            chosen = [line for line in lines if (line["round"], line["part"]) == (place.number, part)]
+            return {name: round(sum(line[name] for line in chosen), 1) for name in ("wall", "processor")}
+        except DAMAGE as error:
+            raise UserError(
+                f"{self._times}: damaged ({error}); delete it to continue without the times so far"
+            ) from error
 
     def _report(self) -> None:
         references = self._references() if self.config.references else None

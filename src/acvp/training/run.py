@@ -54,14 +54,26 @@ BUSY_BELOW = 0.8
 """Share of processor time below which a run reports that minutes are wall-clock minutes."""
 
 
-def train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None = None) -> Result:
-    """Train until the last phase is over; stops by signal and by divergence come back as exit codes."""
+def train(
+    config: TrainConfig,
+    store: EpisodeStore,
+    training: TrainingConfig,
+    console: Console | None = None,
+    *,
+    advise: bool = True,
+) -> Result:
+    """Train until the last phase is over; stops by signal and by divergence come back as exit codes.
+
+    `advise`: print the command that trains the run further.
+    """
     keep_freed_memory()
     with without_denormals():  # before there are threads
-        return _train(config, store, training, console)
+        return _train(config, store, training, console, advise)
 
 
-def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None) -> Result:
+def _train(
+    config: TrainConfig, store: EpisodeStore, training: TrainingConfig, console: Console | None, advise: bool
+) -> Result:
     run = RunFolder(config.run or default_path(store.info.env_id, kind_of(training.predictor), training.seed))
     if config.minutes is not None and run.begun:
         training = _with_more_minutes(training, run)
@@ -80,7 +92,7 @@ def _train(config: TrainConfig, store: EpisodeStore, training: TrainingConfig, c
             state=restored.state if restored else None, optimizer_state=restored.optimizer if restored else None,
         )  # fmt: skip
         try:
-            code = exit_code(lambda: _fit(trainer), display, lambda: f"step {trainer.state.step:,}")
+            code = exit_code(lambda: _fit(trainer, advise), display, lambda: f"step {trainer.state.step:,}")
         finally:
             if log:
                 log.close()
@@ -91,7 +103,7 @@ def _log(run: RunFolder, restored: Restored | None) -> TrainingLog:
     return TrainingLog(run, restored.state.step, restored.unlogged) if restored else TrainingLog(run)
 
 
-def _fit(trainer: Trainer) -> None:
+def _fit(trainer: Trainer, advise: bool) -> None:
     if trainer.state.phase < len(trainer.config.phases):
         _announce(trainer)
     busy, began = time.process_time(), time.perf_counter()
@@ -101,24 +113,25 @@ def _fit(trainer: Trainer) -> None:
         if trainer.log:
             trainer.log.flush()
         raise
-    _finish(trainer, _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began))
+    _finish(trainer, _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began), advise)
 
 
-def _finish(trainer: Trainer, share: str | None) -> None:
-    """Write the predictor, and report what it has learned and how to train it further."""
-    display, run, advice = trainer.display, trainer.run, ""
+def _finish(trainer: Trainer, share: str | None, advise: bool) -> None:
+    """Write the predictor, and report what it has learned and, if wanted, how to train it further."""
+    display, run, verdict = trainer.display, trainer.run, ""
     if trainer.fabric.is_global_zero and not (run.predictor / CONFIG_NAME).exists():
         conclusions = conclude(trainer)
         for line in conclusions.lines():
             display.print(line)
-        advice = "" if conclusions.learned else "no better than copying the last frame so far; "
+        verdict = "" if conclusions.learned else "no better than copying the last frame so far; "
         trainer.predictor.calibration = calibrated(trainer)
         write_predictor(trainer, conclusions)
     if share:
         display.print(share)
     display.print(f"finished at step {trainer.state.step:,}: {run.predictor}")
-    minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
-    display.print(f"{advice}to train further: {trainer.options.command(run.path, minutes)}")
+    if advise:
+        minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
+        display.print(f"{verdict}to train further: {trainer.options.command(run.path, minutes)}")
 
 
 def conclude(trainer: Trainer) -> Conclusions:
