@@ -40,8 +40,8 @@ def body(run: tuple[float, ...], copying: tuple[float, ...], mean: tuple[float, 
         ((1, 3.5, 3.5), "worse than the mean frame from step 2 on"),
     ],
 )
-def test_the_conclusion_names_the_step_and_the_cure(run: tuple[float, ...], sentence: str) -> None:
-    assert conclusions(body(run, (2, 4, 4), (3, 3, 3))) == [f"mine: {sentence}"]
+def test_the_conclusion_names_the_metric_the_step_and_the_cure(run: tuple[float, ...], sentence: str) -> None:
+    assert conclusions(body(run, (2, 4, 4), (3, 3, 3))) == [f"mine, by title: {sentence}"]
 
 
 def test_a_run_that_is_better_again_later_is_not_worse_from_the_first_bad_step() -> None:

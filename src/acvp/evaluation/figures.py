@@ -237,11 +237,12 @@ def leading_metric(body: Mapping[str, Any]) -> str:
 
 
 def conclusions(body: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each run: from which step on it is worse than the baselines, and what to do."""
+    """Return a sentence for each run: by the leading metric, from which step on it is worse than the baselines."""
     metric, (copying, mean) = leading_metric(body), body["baselines"][:2]
     curves = {name: np.array(curve[metric]["mean"], np.float64) for name, curve in body["curves"].items()}
     names = [name for name in curves if name not in body["baselines"]]
-    return [f"{name}: {_conclusion(curves[name], curves[copying], curves[mean])}" for name in names]
+    by = body["metrics"][metric]["title"].lower()
+    return [f"{name}, by {by}: {_conclusion(curves[name], curves[copying], curves[mean])}" for name in names]
 
 
 def _conclusion(run: NDArray[np.float64], copying: NDArray[np.float64], mean: NDArray[np.float64]) -> str:
