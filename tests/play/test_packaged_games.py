@@ -27,14 +27,15 @@ LOOK_AHEAD = 15
 def test_the_dream_moves_and_obeys_within_five_seconds(name: str) -> None:
     session = Session(make_model_pool((name,)), first=name, fast_forward=True)
     moved = obeyed = False
+    session.step()
     while session.state.agent_steps < FIRST_SECONDS and not (moved and obeyed):
         if not obeyed:
             futures = session.every_action(LOOK_AHEAD).imagined
             obeyed = any(not np.array_equal(future, futures[0]) for future in futures[1:])
         before = session.state.imagined.frame
+        assert session.state.imagined.steps > 0, "it dreams"
         for _ in range(LOOK_AHEAD):
             session.step()
-        assert session.state.imagined.steps > 0, "it dreams"
         moved = moved or not np.array_equal(session.state.imagined.frame, before)
     session.close()
     assert (moved, obeyed) == (True, True)
