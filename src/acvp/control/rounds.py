@@ -133,14 +133,14 @@ class Round:
     def _policies(self) -> tuple[str, ...]:
         """Return who records: the agent so far, and informed exploration in the first rounds."""
         predictor, agent = (
-            self._place(path) if path is not None and self.earlier else path
+            self._relative(path) if path is not None and self.earlier else path
             for path in (self._predictor_before, self._agent_before)
         )
         played = self.config.policy if agent is None else (f"{AGENT}{agent}",)
         informed = predictor is not None and self.number < self.config.explore_rounds
         return (*played, f"{INFORMED}{predictor}") if informed else played
 
-    def _place(self, path: Path) -> Path:
+    def _relative(self, path: Path) -> Path:
         """Return the place of what the rounds make in the run folder, which may be moved before a resume."""
         return path.relative_to(self.run.path)
 
@@ -211,7 +211,7 @@ class Round:
         config, before = self.config, self._agent_before
         options = AgentTrainConfig(
             env_id=config.env_id, preset=config.agent_preset, run=self.agent, steps=config.agent_steps,
-            imagined=self._place(self.predictor), data=Path("data"), max_steps=config.horizon, device=config.device,
+            imagined=self._relative(self.predictor), data=Path("data"), max_steps=config.horizon, device=config.device,
             seed=agent_seed(config, self.number), import_module=config.import_module,
         )  # fmt: skip
         dqn = self._dqn(make_dqn_config(options), first=before is None)

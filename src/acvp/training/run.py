@@ -118,12 +118,12 @@ def _fit(trainer: Trainer, advise: bool) -> None:
 
 def _finish(trainer: Trainer, share: str | None, advise: bool) -> None:
     """Write the predictor, and report what it has learned and, if wanted, how to train it further."""
-    display, run, verdict = trainer.display, trainer.run, ""
+    display, run, remark = trainer.display, trainer.run, ""
     if trainer.fabric.is_global_zero and not (run.predictor / CONFIG_NAME).exists():
         conclusions = conclude(trainer)
         for line in conclusions.lines():
             display.print(line)
-        verdict = "" if conclusions.learned else "no better than copying the last frame so far; "
+        remark = "" if conclusions.learned else "no better than copying the last frame so far; "
         trainer.predictor.calibration = calibrated(trainer)
         write_predictor(trainer, conclusions)
     if share:
@@ -131,7 +131,7 @@ def _finish(trainer: Trainer, share: str | None, advise: bool) -> None:
     display.print(f"finished at step {trainer.state.step:,}: {run.predictor}")
     if advise:
         minutes = 2 * total_minutes(trainer.config.phases) or max(0.01, float(f"{sum(trainer.state.seconds) / 60:.2g}"))
-        display.print(f"{verdict}to train further: {trainer.options.command(run.path, minutes)}")
+        display.print(f"{remark}to train further: {trainer.options.command(run.path, minutes)}")
 
 
 def conclude(trainer: Trainer) -> Conclusions:
