@@ -240,7 +240,7 @@ def commands(out: Path, frames: int) -> dict[str, Any]:
         "train, feedforward, smoke": ("train", "--data", here, *update, "--run", run),
         "evaluate, 8 windows": ("evaluate", "--predictors", run, "--data", here, "--windows", "8", "--horizon", "5",
                                 "--shuffled-windows", "4", "--videos", "0", "--device", "cpu"),
-        "analyze, 8 states": ("analyze", "--run", run, "--data", here, "--states", "8", "--device", "cpu"),
+        "analyze, 8 states": ("analyze", "--predictor", run, "--data", here, "--states", "8", "--device", "cpu"),
         "report": ("report", "--runs", run, "--out", str(out / "report.html")),
     }  # fmt: skip
     costs = {name: run_process("acvp", *arguments) for name, arguments in lines.items()}
