@@ -108,18 +108,27 @@ def test_provenance_has_commit_and_versions() -> None:
 
 @pytest.mark.parametrize("inside", ["src/acvp", "venv/lib/site-packages/acvp"])
 def test_the_commit_is_acvps_own(tmp_path: Path, inside: str) -> None:
-    """Not that of a repository that it happens to be installed in."""
-    package = tmp_path / inside
+    """Not that of a repository that it happens to be installed in; marked after a change of any file but results."""
+    package, result = tmp_path / inside, tmp_path / "results" / "x.json"
+    result.parent.mkdir()
+    result.touch()
     shutil.copytree(Path(acvp.runs.__file__).parent, package, ignore=shutil.ignore_patterns("pretrained", "*.pyc"))
     for command in ("init", "add .", "-c user.name=n -c user.email=e commit -m m"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, capture_output=True, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True, check=True)
     code = "import acvp.runs; print(acvp.runs.__file__, acvp.runs.provenance()['commit'])"
     environment = os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    file, commit = done.stdout.split()
-    assert file == str(package / "runs.py")
-    assert commit == (head.stdout.strip() if inside == "src/acvp" else "None")
+
+    def found() -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    expected = head.stdout.strip() if inside == "src/acvp" else "None"
+    assert found() == [str(package / "runs.py"), expected]
+    result.write_text("{}")
+    assert found()[1] == expected
+    (package / "testing.py").unlink()
+    assert found()[1] == (f"{expected}-dirty" if inside == "src/acvp" else "None")
 
 
 @pytest.mark.parametrize(("system", "unit"), [("darwin", 1), ("linux", 1024)])

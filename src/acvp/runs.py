@@ -222,13 +222,16 @@ def peak_memory_mb() -> int | None:
 def commit() -> str | None:
     """Return the commit of the code that runs, marked if it was changed since; None outside acvp's repository.
 
-    A package in a virtual environment inside another repository is not part of that repository.
+    A package in a virtual environment inside another repository is not part of that repository. Files in results/ are
+    no code: a benchmark of several parts writes there after each.
     """
     folder = Path(__file__).resolve().parent
     top = _git("rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() / "src" / "acvp" != folder:
         return None
-    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    found = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)results")
+    return f"{found}-dirty" if found and changed else found
 
 
 def _git(*arguments: str) -> str | None:
