@@ -94,7 +94,7 @@ def test_the_readme_states_what_the_results_state() -> None:
     held = result("dreams/freeway-held.json")
     alive = [point["object_distance"] == 0 for point in held["points"]]
     assert alive[:3] == [True, True, False]
-    assert f"has lost it at the third, after {held['points'][2]['step']} steps" in text
+    assert f"loses it at the third, after {held['points'][2]['step']} steps" in text
     shown = {"seaquest": "Seaquest", "freeway": "Freeway", "space_invaders": "Space Invaders"}
     shown |= {"ms_pacman-objects": "Ms Pacman", "qbert-objects": r"Q\*bert"}
     for name, title in shown.items():
@@ -108,7 +108,9 @@ def test_the_readme_states_what_the_results_state() -> None:
         worse_from(f"pixel/{game}-45-core-minutes/evaluation.json", f"{game}-pixel-45")
         for game in ("seaquest", "space_invaders")
     ]
-    assert "on random play from step {} and {} on".format(*later) in text
+    assert (
+        "on random play, Seaquest and Space Invaders are worse than it from steps {} and {} on".format(*later) in text
+    )
 
 
 def test_the_readme_states_the_scores_and_first_rewards_of_the_results() -> None:

@@ -229,9 +229,9 @@ def commit() -> str | None:
     top = _git("rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() / "src" / "acvp" != folder:
         return None
-    found = _git("rev-parse", "HEAD")
+    head = _git("rev-parse", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)results")
-    return f"{found}-dirty" if found and changed else found
+    return f"{head}-dirty" if head and changed else head
 
 
 def _git(*arguments: str) -> str | None:

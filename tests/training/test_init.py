@@ -48,7 +48,7 @@ def test_network_weights_and_mean_image_are_those_of_the_predictor(
 ) -> None:
     initial, started = load(first), dict[str, torch.Tensor]()
 
-    def keep(trainer: Any) -> None:
+    def keep(trainer: Any, advise: bool) -> None:
         started.update({name: value.clone() for name, value in trainer.predictor.state_dict().items()})
         raise KeyboardInterrupt
 
