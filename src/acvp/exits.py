@@ -176,6 +176,8 @@ MEMORY_SIGNS = (
     "failed to map segment",
 )
 """Parts of messages with which libraries report a lack of memory without MemoryError."""
+SILENT_SIGNS = ("without exception set", "without setting an exception")
+"""Parts of messages with which Python reports that a C function failed without a reason."""
 
 NO_MEMORY_LEFT = b"acvp: not enough memory: close other programs, raise ulimit -v, or ask for less at once\n"
 """Made beforehand, for when there is no memory left to make a message."""
@@ -328,7 +330,7 @@ def _failed_silently(error: BaseException) -> bool:
     except ImportError:  # Windows has no such limits
         return False
     limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    return limited and isinstance(error, SystemError) and "without exception set" in str(error)
+    return limited and isinstance(error, SystemError) and any(sign in str(error) for sign in SILENT_SIGNS)
 
 
 def _report_bug(error: BaseException) -> str:

@@ -43,6 +43,7 @@ def test_kinds_are_the_names_of_the_command_line() -> None:
         ({"kind": "transformer", "actions": 3}, "kind is 'transformer'"),
         ({"kind": "mlp", "actions": 3, "depth": 2}, "unknown \\['depth'\\]"),
         ({"kind": "mlp"}, "'actions' required"),
+        ({"kind": "mlp", "actions": 3, "predict_lives": 0}, "predict_lives is 0; it must be true or false"),
     ],
 )
 def test_a_dictionary_of_no_config_is_refused(values: dict[str, object], message: str) -> None:

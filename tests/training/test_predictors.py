@@ -183,8 +183,10 @@ def strange(config: dict[str, Any], i: int, rng: np.random.Generator) -> dict[st
     del config["sha256"]
     network = config["predictor"]
     wrong = [None, -1, 0, 10**9, 10**30, 1e308, "x", [], [1] * 1000, {"a": 1}, True, [[10**9, 1]], [10**9] * 4]
-    names = [name for name in sorted(network) if name not in ("predict_rewards", "factor_bias", "pixel_scale")]
-    network[names[i % len(names)]] = wrong[int(rng.integers(len(wrong)))]
+    names = [name for name in sorted(network) if name != "pixel_scale"]
+    name = names[i % len(names)]
+    values = [value for value in wrong if not (value is True and type(network[name]) is bool)]
+    network[name] = values[int(rng.integers(len(values)))]
     return config
 
 

@@ -59,6 +59,14 @@ def require_whole(**values: int) -> None:
             raise ConfigError(f"{name} is {value}; it must be a whole number above 0")
 
 
+def require_flags(config: Any) -> None:
+    """Refuse anything but true and false for a field of type bool, by name."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.type in ("bool", bool) and type(value) is not bool:
+            raise ConfigError(f"{field.name} is {value!r}; it must be true or false")
+
+
 def require_frame(frame: FrameShape) -> None:
     """Refuse anything but three whole numbers above zero."""
     if len(frame) != 3 or not all(type(side) is int and side > 0 for side in frame):
@@ -83,6 +91,7 @@ class PredictorConfig:
     """Lowest and highest value of each component of a continuous action; empty: actions are numbers."""
 
     def __post_init__(self) -> None:
+        require_flags(self)
         require_frame(self.frame)
         require_whole(actions=self.actions, context=self.context)
         require_positive(pixel_scale=self.pixel_scale)
