@@ -163,7 +163,7 @@ def measure_static(browser: Browser, options: Options) -> dict[str, Any]:
         with hosted(web) as address:
             known = json.loads((web / "games.json").read_text())["games"]
             rates = {game["name"]: static_rate(browser, address, game["name"], options.game_seconds) for game in known}
-    largest = max(path.stat().st_size for path in web.rglob("*") if path.is_file())
+        largest = max(path.stat().st_size for path in web.rglob("*") if path.is_file())
     return {"real time, steps a second": FPS, "largest file, MB": round(largest / 1e6, 1), "games": rates}
 
 
