@@ -17,6 +17,7 @@ from math import inf, isfinite
 from types import TracebackType
 from typing import Any, Self
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress
 from rich.text import Text
@@ -26,11 +27,15 @@ from acvp.checkpoint import forget_after, prune, save_checkpoint
 from acvp.console import PlainColumn, visible
 from acvp.errors import UserError
 from acvp.exits import StoppedError
-from acvp.runs import RunFolder, differences
+from acvp.runs import RunFolder, clock, differences
 
 EXIT_DONE, EXIT_DIVERGED = 0, 1
 LINE_SECONDS = 30.0
 """Between two lines of progress where the console is not a terminal."""
+SHORTEST = 1.0
+"""Seconds of training below which the share of processor time means nothing."""
+BUSY_BELOW = 0.8
+"""Share of processor time below which a run reports that minutes are wall-clock minutes."""
 
 
 class DivergenceError(Exception):
@@ -169,3 +174,16 @@ def exit_code(fit: Callable[[], None], display: Display, where: Callable[[], str
         display.print(f"acvp: stopped by {stopped} at {where()} and saved; run the same command again to resume")
         return stopped.exit_code
     return EXIT_DONE
+
+
+def share_of_cores(device: torch.device, measure: str, busy: float, seconds: float) -> str | None:
+    """Return a line on the share of processor time that a training has had; None on another device."""
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or seconds < SHORTEST:
+        return None
+    share = min(1.0, busy / (seconds * threads))
+    cores = "1 core" if threads == 1 else f"{threads} cores"
+    line = f"processor: used {100 * share:.0f} % of the time of {cores} in {clock(seconds)} of wall-clock time"
+    if share > BUSY_BELOW or measure == "core":
+        return line
+    return f"{line}; minutes count by the wall clock: a busy machine trains less in them than with --clock core"

@@ -15,6 +15,7 @@ import torch
 from acvp.cli.main import main
 from acvp.data.store import EpisodeStore
 from acvp.errors import UserError
+from acvp.harness import share_of_cores
 from acvp.models import MeanFrame, MeanFrameConfig, build_predictor
 from acvp.runs import RunFolder
 from acvp.training import run as session
@@ -156,21 +157,13 @@ def test_a_stop_while_comparing_is_made_up_for(
         (0.1, 0.5, None),
     ],
 )
-def test_the_share_of_the_cores(
-    store: EpisodeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, seconds: float, line: str | None
-) -> None:
-    class OnCpu:
-        config = small_config()
-
-        class fabric:
-            device = torch.device("cpu")
-
+def test_the_share_of_the_cores(monkeypatch: pytest.MonkeyPatch, busy: float, seconds: float, line: str | None) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    found = session._share_of_cores(OnCpu, busy, seconds)  # type: ignore[arg-type]
+    found = share_of_cores(torch.device("cpu"), "wall", busy, seconds)
     assert found is None if line is None else found is not None and line in found
     assert found is None or ("wall clock:" in found) == (busy < 8)
-    OnCpu.config = replace(OnCpu.config, clock="core")
-    assert "wall clock:" not in str(session._share_of_cores(OnCpu, busy, seconds))  # type: ignore[arg-type]
+    assert "wall clock:" not in str(share_of_cores(torch.device("cpu"), "core", busy, seconds))
+    assert share_of_cores(torch.device("meta"), "wall", busy, seconds) is None
 
 
 SMOKE = ["train", "--preset", "smoke", "--model", "feedforward", "--device", "cpu", "--save-minutes", "99"]

@@ -22,7 +22,7 @@ from acvp.data.store import EpisodeStore
 from acvp.durable import SPARE_BYTES, DiskError
 from acvp.errors import UserError
 from acvp.exits import stop_signals
-from acvp.harness import Display, DivergenceError, Result, drop_later, exit_code, require_same, start
+from acvp.harness import Display, DivergenceError, Result, drop_later, exit_code, require_same, share_of_cores, start
 from acvp.loaded import load
 from acvp.models import (
     About,
@@ -48,10 +48,6 @@ TIMED_STEPS = 2
 """Of the estimate, after one that is not timed, in which libraries choose their kernels."""
 OPTIMIZER_COPIES = {"graves-rmsprop": 3, "adam": 2, "adamw": 2, "muon": 2}
 """Tensors of a parameter's size that each optimizer keeps, at most."""
-SHORTEST = 1.0
-"""Seconds of training below which the share of processor time means nothing."""
-BUSY_BELOW = 0.8
-"""Share of processor time below which a run reports that minutes are wall-clock minutes."""
 
 
 def train(
@@ -113,7 +109,8 @@ def _fit(trainer: Trainer, advise: bool) -> None:
         if trainer.log:
             trainer.log.flush()
         raise
-    _finish(trainer, _share_of_cores(trainer, time.process_time() - busy, time.perf_counter() - began), advise)
+    busy, seconds = time.process_time() - busy, time.perf_counter() - began
+    _finish(trainer, share_of_cores(trainer.fabric.device, trainer.config.clock, busy, seconds), advise)
 
 
 def _finish(trainer: Trainer, share: str | None, advise: bool) -> None:
@@ -154,19 +151,6 @@ def calibrated(trainer: Trainer) -> Calibration:
     trainer.predictor.train()
     trainer.display.print(f"outcomes are decided, by held-out episodes, for {calibration.text()}")
     return calibration
-
-
-def _share_of_cores(trainer: Trainer, busy: float, seconds: float) -> str | None:
-    """Return a line on the share of processor time that training has had; None on another device."""
-    threads = torch.get_num_threads()
-    if trainer.fabric.device.type != "cpu" or seconds < SHORTEST:
-        return None
-    share = min(1.0, busy / (seconds * threads))
-    cores = "1 core" if threads == 1 else f"{threads} cores"
-    line = f"processor: used {100 * share:.0f} % of the time of {cores} in {clock(seconds)} of wall-clock time"
-    if share > BUSY_BELOW or trainer.config.clock == "core":
-        return line
-    return f"{line}; minutes count by the wall clock: a busy machine trains less in them than with --clock core"
 
 
 def _announce(trainer: Trainer) -> None:
